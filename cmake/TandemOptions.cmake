@@ -1,0 +1,52 @@
+# Language level, warnings, sanitizers and the third-party packages: everything that holds for every target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(TANDEM_BUILD_TESTS "Build the tests" ON)
+option(TANDEM_BUILD_BENCHMARKS "Build the benchmarks" ON)
+option(TANDEM_BUILD_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
+option(TANDEM_STATIC "Link Debian's static archives where they exist" OFF)
+set(TANDEM_SANITIZE "" CACHE STRING "Value for -fsanitize=, e.g. address,undefined or thread")
+option(TANDEM_COVERAGE "Instrument for gcov" OFF)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# -ffp-contract=off: a multiply-add is fused only where a kernel says so. Otherwise the compiler may
+# round the same expression differently in two inlined copies and equal inputs stop giving equal bits.
+add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Werror -ffp-contract=off)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+
+if(TANDEM_SANITIZE)
+  add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TANDEM_SANITIZE})
+endif()
+if(TANDEM_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(TANDEM_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
+
+if(TANDEM_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_library(HWY_LIBRARY hwy REQUIRED)
+find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+find_library(BOOST_URL_LIBRARY boost_url REQUIRED)
