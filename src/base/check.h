@@ -6,13 +6,14 @@
 #include <string>
 
 namespace tandem::detail {
-[[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& message);
+[[noreturn]] void check_failed(const char* file, int line, const char* condition,
+                               const std::string& message);
 }  // namespace tandem::detail
 
 // Always on. The message carries the state that explains the failure.
-#define CHECK(condition, ...)                                                                    \
-  do {                                                                                           \
-    if (!(condition)) [[unlikely]]                                                               \
+#define CHECK(condition, ...)                                                                     \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]]                                                                \
       ::tandem::detail::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)
 

@@ -23,5 +23,7 @@ using RequestId = Id<struct RequestTag>;
 
 template <typename Tag>
 struct std::hash<tandem::Id<Tag>> {
-  std::size_t operator()(tandem::Id<Tag> id) const noexcept { return std::hash<std::uint64_t>()(id.value); }
+  std::size_t operator()(tandem::Id<Tag> id) const noexcept {
+    return std::hash<std::uint64_t>()(id.value);
+  }
 };

@@ -1,8 +1,8 @@
 // Status and Result: how every fallible function reports an error.
 //
-// A function that can fail returns Result<T>; Result<void> where there is no value. `TRY(expr)` yields
-// the value or returns the error to the caller. Exceptions of third-party libraries are caught where
-// the library is called and become a Status.
+// A function that can fail returns Result<T>; Result<void> where there is no value. `TRY(expr)`
+// yields the value or returns the error to the caller. Exceptions of third-party libraries are
+// caught where the library is called and become a Status.
 #pragma once
 
 #include <fmt/core.h>
@@ -67,10 +67,10 @@ T take(Result<T>&& result) {
 
 }  // namespace tandem
 
-#define TRY(expr)                                                                   \
-  ({                                                                                \
-    auto try_result_ = (expr);                                                      \
-    if (!try_result_) [[unlikely]]                                                  \
-      return ::tl::unexpected<::tandem::Status>(std::move(try_result_).error());    \
-    ::tandem::detail::take(std::move(try_result_));                                 \
+#define TRY(expr)                                                                \
+  ({                                                                             \
+    auto try_result_ = (expr);                                                   \
+    if (!try_result_) [[unlikely]]                                               \
+      return ::tl::unexpected<::tandem::Status>(std::move(try_result_).error()); \
+    ::tandem::detail::take(std::move(try_result_));                              \
   })

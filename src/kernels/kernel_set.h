@@ -1,7 +1,8 @@
 // One table of operators per implementation. A model picks its table once, when it is built.
 //
-// Every operator is noexcept, allocates nothing that outlives the call, and validates nothing: shapes are
-// checked where weights are loaded. All outputs are fully overwritten. Contracts: kernels/ops/*.h.
+// Every operator is noexcept, allocates nothing that outlives the call, and validates nothing:
+// shapes are checked where weights are loaded. All outputs are fully overwritten. Contracts:
+// kernels/ops/*.h.
 #pragma once
 
 #include <string_view>

@@ -16,8 +16,8 @@
 namespace tandem {
 
 // All shards of a folder: `model.safetensors.index.json` and the files that it names, or one
-// `model.safetensors`. Opening checks that every tensor of the index stands in its file, and that no two
-// files hold the same name. Move-only; views into it die with it. Thread-safe for readers.
+// `model.safetensors`. Opening checks that every tensor of the index stands in its file, and that
+// no two files hold the same name. Move-only; views into it die with it. Thread-safe for readers.
 class Checkpoint {
  public:
   static Result<Checkpoint> open(const std::filesystem::path& folder);

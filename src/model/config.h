@@ -11,9 +11,10 @@
 
 namespace tandem {
 
-// Reads a Hugging Face configuration, flat (Kimi Linear) or nested under `text_config` (Kimi K3). Fields
-// that change the answer have no default; an unknown architecture, activation or router, layer lists that
-// do not partition 1..L, or a size that is not positive is an error that names `source` and the field.
+// Reads a Hugging Face configuration, flat (Kimi Linear) or nested under `text_config` (Kimi K3).
+// Fields that change the answer have no default; an unknown architecture, activation or router,
+// layer lists that do not partition 1..L, or a size that is not positive is an error that names
+// `source` and the field.
 Result<ModelSpec> parse_config(std::string_view json, std::string_view source);
 
 // From `folder`/config.json.

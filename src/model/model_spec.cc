@@ -5,7 +5,8 @@
 namespace tandem {
 
 std::int64_t ModelSpec::kda_layers() const {
-  return std::count_if(layers.begin(), layers.end(), [](const LayerSpec& layer) { return layer.is_kda(); });
+  return std::count_if(layers.begin(), layers.end(),
+                       [](const LayerSpec& layer) { return layer.is_kda(); });
 }
 
 std::int64_t ModelSpec::mla_layers() const {

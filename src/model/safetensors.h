@@ -1,4 +1,5 @@
-// The safetensors container: an 8-byte little-endian header length, a JSON header, then tensor bytes.
+// The safetensors container: an 8-byte little-endian header length, a JSON header, then tensor
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +22,16 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;  // byte offsets into the data section
   std::uint64_t end = 0;
-  std::size_t file = 0;     // index into Checkpoint's files
+  std::size_t file = 0;  // index into Checkpoint's files
 
   std::int64_t elements() const;
 };
 
 using TensorTable = std::map<std::string, TensorEntry, std::less<>>;
 
-// Parses and checks a header: JSON of the stated form, known dtypes, non-negative sizes, shape and offsets
-// that agree, offsets inside `data_bytes`, no overlap, no hole. `source` names the file in messages.
-// Never allocates more than the header justifies; safe on hostile input.
+// Parses and checks a header: JSON of the stated form, known dtypes, non-negative sizes, shape and
+// offsets that agree, offsets inside `data_bytes`, no overlap, no hole. `source` names the file in
+// messages. Never allocates more than the header justifies; safe on hostile input.
 Result<TensorTable> parse_safetensors_header(std::string_view header, std::uint64_t data_bytes,
                                              std::string_view source);
 
@@ -63,6 +64,7 @@ struct TensorToWrite {
   std::span<const std::byte> bytes;
 };
 
-Result<void> write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors);
+Result<void> write_safetensors(const std::filesystem::path& path,
+                               std::span<const TensorToWrite> tensors);
 
 }  // namespace tandem

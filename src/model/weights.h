@@ -1,7 +1,8 @@
 // The weights of a model, in the shape the forward pass reads them.
 //
-// Matrices point into memory-mapped files (or into `storage`, where a file's dtype or alignment does not
-// serve); small vectors are widened to fp32 and owned here. Immutable after loading, shared by readers.
+// Matrices point into memory-mapped files (or into `storage`, where a file's dtype or alignment
+// does not serve); small vectors are widened to fp32 and owned here. Immutable after loading,
+// shared by readers.
 #pragma once
 
 #include <optional>
@@ -33,14 +34,14 @@ struct KdaWeights {
 };
 
 struct MlaWeights {
-  WeightMatrix q;               // direct: [heads*(nope+pe), hidden], or ...
-  WeightMatrix q_down, q_up;    // ... q_a [q_rank, hidden], q_b [heads*(nope+pe), q_rank]
-  WeightVector q_norm;          // [q_rank]
-  WeightMatrix kv_down;         // kv_a [latent+pe, hidden]
-  WeightVector kv_norm;         // [latent]
-  WeightMatrix kv_up;           // kv_b [heads*(nope+value), latent]
-  WeightMatrix gate;            // g [heads*value, hidden] if the spec has an output gate
-  WeightMatrix out;             // o [hidden, heads*value]
+  WeightMatrix q;             // direct: [heads*(nope+pe), hidden], or ...
+  WeightMatrix q_down, q_up;  // ... q_a [q_rank, hidden], q_b [heads*(nope+pe), q_rank]
+  WeightVector q_norm;        // [q_rank]
+  WeightMatrix kv_down;       // kv_a [latent+pe, hidden]
+  WeightVector kv_norm;       // [latent]
+  WeightMatrix kv_up;         // kv_b [heads*(nope+value), latent]
+  WeightMatrix gate;          // g [heads*value, hidden] if the spec has an output gate
+  WeightMatrix out;           // o [hidden, heads*value]
 };
 
 struct FfnWeights {
@@ -49,10 +50,11 @@ struct FfnWeights {
 };
 
 struct MoeWeights {
-  WeightMatrix router;                 // [experts, hidden]
-  WeightVector router_bias;            // [experts]
-  WeightMatrix latent_down, latent_up; // [latent, hidden], [hidden, latent] if the spec has a latent width
-  WeightVector latent_norm;            // [latent] if the spec has the norm
+  WeightMatrix router;       // [experts, hidden]
+  WeightVector router_bias;  // [experts]
+  WeightMatrix latent_down,
+      latent_up;             // [latent, hidden], [hidden, latent] if the spec has a latent width
+  WeightVector latent_norm;  // [latent] if the spec has the norm
   std::vector<ExpertWeights> experts;
   FfnWeights shared;
 };
@@ -73,18 +75,19 @@ struct ModelWeights {
   WeightVector final_norm;  // [hidden]
   WeightMatrix head;        // [vocab, hidden]
 
-  Checkpoint checkpoint;                           // keeps the mapped files alive
-  std::vector<AlignedBuffer<float>> storage;       // matrices widened from F16, or realigned
+  Checkpoint checkpoint;                      // keeps the mapped files alive
+  std::vector<AlignedBuffer<float>> storage;  // matrices widened from F16, or realigned
 };
 
-// Binds every tensor that `spec` asks for, checking name, shape and dtype; MXFP4 scale bytes are scanned
-// for the NaN code. A tensor of the text model that nothing reads is an error too: a spec that misses a
-// part of the model would otherwise answer fluently and wrongly. Vision tensors are set aside with one
-// log line. `progress`, if set, is called with the share done, 0..1.
+// Binds every tensor that `spec` asks for, checking name, shape and dtype; MXFP4 scale bytes are
+// scanned for the NaN code. A tensor of the text model that nothing reads is an error too: a spec
+// that misses a part of the model would otherwise answer fluently and wrongly. Vision tensors are
+// set aside with one log line. `progress`, if set, is called with the share done, 0..1.
 struct LoadOptions {
   void (*progress)(double share, void* context) = nullptr;
   void* progress_context = nullptr;
 };
-Result<ModelWeights> load_weights(const ModelSpec& spec, Checkpoint checkpoint, const LoadOptions& options = {});
+Result<ModelWeights> load_weights(const ModelSpec& spec, Checkpoint checkpoint,
+                                  const LoadOptions& options = {});
 
 }  // namespace tandem

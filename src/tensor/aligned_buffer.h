@@ -22,7 +22,8 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   explicit AlignedBuffer(std::size_t size)
       : data_(size == 0 ? nullptr
-                        : static_cast<T*>(::operator new(size * sizeof(T), std::align_val_t(kAlignment)))),
+                        : static_cast<T*>(
+                              ::operator new(size * sizeof(T), std::align_val_t(kAlignment)))),
         size_(size) {}
   AlignedBuffer(AlignedBuffer&& other) noexcept
       : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}

@@ -8,28 +8,41 @@ namespace tandem {
 
 std::string_view to_string(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "F32";
-    case DType::kF16: return "F16";
-    case DType::kBF16: return "BF16";
-    case DType::kU8: return "U8";
-    case DType::kI32: return "I32";
-    case DType::kI64: return "I64";
-    case DType::kF64: return "F64";
-    case DType::kMxfp4: return "MXFP4";
+    case DType::kF32:
+      return "F32";
+    case DType::kF16:
+      return "F16";
+    case DType::kBF16:
+      return "BF16";
+    case DType::kU8:
+      return "U8";
+    case DType::kI32:
+      return "I32";
+    case DType::kI64:
+      return "I64";
+    case DType::kF64:
+      return "F64";
+    case DType::kMxfp4:
+      return "MXFP4";
   }
   return "?";
 }
 
 std::size_t element_bytes(DType dtype) {
   switch (dtype) {
-    case DType::kU8: return 1;
+    case DType::kU8:
+      return 1;
     case DType::kF16:
-    case DType::kBF16: return 2;
+    case DType::kBF16:
+      return 2;
     case DType::kF32:
-    case DType::kI32: return 4;
+    case DType::kI32:
+      return 4;
     case DType::kI64:
-    case DType::kF64: return 8;
-    case DType::kMxfp4: break;
+    case DType::kF64:
+      return 8;
+    case DType::kMxfp4:
+      break;
   }
   CHECK(false, "{} has no element size in bytes", to_string(dtype));
 }

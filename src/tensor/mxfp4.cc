@@ -45,7 +45,8 @@ void mxfp4_decode(std::span<const std::uint8_t> packed, std::span<const std::uin
         "{} values, {} packed bytes, {} scales", values.size(), packed.size(), scale.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const int code = (i % 2 == 0) ? packed[i / 2] & 15 : packed[i / 2] >> 4;
-    values[i] = kE2m1Values[static_cast<std::size_t>(code)] * e8m0_to_float(scale[i / kMxfp4GroupSize]);
+    values[i] =
+        kE2m1Values[static_cast<std::size_t>(code)] * e8m0_to_float(scale[i / kMxfp4GroupSize]);
   }
 }
 

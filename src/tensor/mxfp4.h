@@ -1,4 +1,5 @@
-// OCP MXFP4: groups of 32 elements along the input dimension; an E2M1 code each, one E8M0 scale a group.
+// OCP MXFP4: groups of 32 elements along the input dimension; an E2M1 code each, one E8M0 scale a
+// group.
 //
 // Packed layout of a [rows, columns] weight, as compressed-tensors stores it:
 //   packed [rows, columns/2]  byte j of a row: low nibble = column 2j, high nibble = column 2j+1
@@ -16,8 +17,9 @@ inline constexpr int kMxfp4GroupSize = 32;
 inline constexpr std::uint8_t kMxfp4NanScale = 255;
 
 // Value of an E2M1 code: bit 3 is the sign, bits 0-2 index {0, .5, 1, 1.5, 2, 3, 4, 6}.
-inline constexpr std::array<float, 16> kE2m1Values = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
-                                                      -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+inline constexpr std::array<float, 16> kE2m1Values = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,
+                                                      4.0f,  6.0f,  -0.0f, -0.5f, -1.0f, -1.5f,
+                                                      -2.0f, -3.0f, -4.0f, -6.0f};
 
 // 2^(byte-127), exact over 0..254 (0 is a subnormal); NaN for 255.
 float e8m0_to_float(std::uint8_t byte);

@@ -17,7 +17,9 @@ struct RowsView {
 
   T* row(std::int64_t i) const { return data + i * stride; }
   // Columns [first, first + count) of every row.
-  RowsView slice(std::int64_t first, std::int64_t count) const { return {data + first, rows, count, stride}; }
+  RowsView slice(std::int64_t first, std::int64_t count) const {
+    return {data + first, rows, count, stride};
+  }
   operator RowsView<const T>() const { return {data, rows, columns, stride}; }
 };
 

@@ -18,8 +18,8 @@
 namespace tandem {
 namespace {
 
-// A fan-out inside a step follows the last one within microseconds; sleeping in between would cost more
-// than the work. After this many polls without a job a worker parks.
+// A fan-out inside a step follows the last one within microseconds; sleeping in between would cost
+// more than the work. After this many polls without a job a worker parks.
 constexpr int kSpinPolls = 4000;
 
 void pause_briefly() {

@@ -9,9 +9,9 @@ namespace tandem {
 
 // Runs the iterations of a loop on `threads()` threads, the caller among them.
 //
-// Owner: one step loop; parallel_for is not re-entrant and called by one thread at a time. Which thread
-// runs an iteration is unspecified, so an iteration must compute its outputs alone: results then do not
-// depend on the number of threads.
+// Owner: one step loop; parallel_for is not re-entrant and called by one thread at a time. Which
+// thread runs an iteration is unspecified, so an iteration must compute its outputs alone: results
+// then do not depend on the number of threads.
 class ThreadTeam {
  public:
   // threads >= 1; 1 starts no thread.

@@ -9,8 +9,9 @@
 namespace tandem {
 
 // x [T, inputs], w [outputs, inputs], y [T, outputs]; y must not alias x.
-// Accumulates in fp32. The order of an output element's sum is a function of `inputs` and the weight's
-// dtype alone: it depends neither on T, nor on the row's place, nor on the number of threads.
+// Accumulates in fp32. The order of an output element's sum is a function of `inputs` and the
+// weight's dtype alone: it depends neither on T, nor on the row's place, nor on the number of
+// threads.
 struct LinearArgs {
   ConstActivations x;
   WeightMatrix w;

@@ -9,21 +9,21 @@ namespace tandem {
 
 // y = x * rsqrt(mean(x^2) + eps) * weight; rounded once (spec: fused form). y may alias x.
 struct RmsNormArgs {
-  ConstActivations x;               // [T, H]
-  const float* weight = nullptr;    // [H]
+  ConstActivations x;             // [T, H]
+  const float* weight = nullptr;  // [H]
   float eps = 0;
-  Activations y;                    // [T, H]
+  Activations y;  // [T, H]
 };
 
 // KDA's output norm, head by head: y = x * rsqrt(mean_d(x^2) + eps) * weight[d] * sigmoid(gate).
 // The norm comes first, then the gate. y may alias x.
 struct GatedRmsNormArgs {
-  ConstActivations x;               // [T, heads*d]
-  ConstActivations gate;            // [T, heads*d] logits
-  const float* weight = nullptr;    // [d], shared by the heads
+  ConstActivations x;             // [T, heads*d]
+  ConstActivations gate;          // [T, heads*d] logits
+  const float* weight = nullptr;  // [d], shared by the heads
   std::int64_t heads = 0;
   float eps = 0;
-  Activations y;                    // [T, heads*d]
+  Activations y;  // [T, heads*d]
 };
 
 // y = x * sigmoid(gate), all [T, N]: MLA's output gate. y may alias x.

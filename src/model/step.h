@@ -1,0 +1,45 @@
+// What the layers of one forward step share, and the two kinds of sub-layer.
+#pragma once
+
+#include <vector>
+
+#include "model/model.h"
+
+namespace tandem {
+
+// The current step. Lives on the stack of Model::forward.
+struct Step {
+  const ModelSpec& spec;
+  const ForwardBatch& batch;
+  const KernelSet& kernels;
+  Precision precision;
+  const MemoryLayout& memory;
+  Scratch& scratch;
+  ThreadTeam& team;
+
+  std::int64_t rows() const { return batch.rows(); }
+
+  // y = x W^T into fresh scratch of the caller's frame.
+  Activations project(ConstActivations x, const WeightMatrix& w) {
+    Activations y = scratch.take(x.rows, w.outputs);
+    kernels.linear({.x = x, .w = w, .y = y}, team);
+    return y;
+  }
+  void rms_norm(ConstActivations x, const WeightVector& weight, float eps, Activations y) {
+    kernels.rms_norm({.x = x, .weight = weight.data(), .eps = eps, .y = y}, team);
+  }
+};
+
+// Attention of layer `layer`: x [T, hidden], already normed, to y [T, hidden]. Reads and advances
+// the layer's memory of every sequence in the batch.
+void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const KdaWeights& weights,
+                   ConstActivations x, Activations y);
+void mla_attention(Step& step, std::int64_t layer, const MlaSpec& spec, const MlaWeights& weights,
+                   ConstActivations x, Activations y);
+
+// Feed-forward block: x [T, hidden], already normed, to y [T, hidden].
+void dense_ffn(Step& step, const FfnWeights& weights, ConstActivations x, Activations y);
+void moe_ffn(Step& step, std::int64_t layer, const MoeSpec& spec, const MoeWeights& weights,
+             ConstActivations x, Activations y);
+
+}  // namespace tandem
