@@ -1,0 +1,25 @@
+#include <vector>
+
+#include "kernels/ref/operators.h"
+#include "kernels/ref/plain.h"
+
+namespace tandem::reference {
+
+void linear(const LinearArgs& args, ThreadTeam&) noexcept {
+  std::vector<float> weight(static_cast<std::size_t>(args.w.inputs));
+  for (std::int64_t o = 0; o < args.w.outputs; ++o) {
+    decode_row(args.w, o, weight.data());
+    for (std::int64_t t = 0; t < args.x.rows; ++t) {
+      const float* x = args.x.row(t);
+      double sum = 0;
+      for (std::int64_t i = 0; i < args.w.inputs; ++i) sum += static_cast<double>(weight[i]) * x[i];
+      args.y.row(t)[o] = static_cast<float>(sum);
+    }
+  }
+}
+
+void embed(const EmbedArgs& args, ThreadTeam&) noexcept {
+  for (std::int64_t t = 0; t < args.y.rows; ++t) decode_row(args.table, args.ids[t], args.y.row(t));
+}
+
+}  // namespace tandem::reference
