@@ -16,8 +16,10 @@
 namespace tandem {
 
 // All shards of a folder: `model.safetensors.index.json` and the files that it names, or one
-// `model.safetensors`. Opening checks that every tensor of the index stands in its file, and that
-// no two files hold the same name. Move-only; views into it die with it. Thread-safe for readers.
+// `model.safetensors`. Opening checks that index and files list the same tensors, each in the same
+// place and once, that no shard lies outside the folder, and that no other *.safetensors file
+// stands in it (a sign of two downloads mixed). Move-only; views into it die with it. Thread-safe
+// for readers.
 class Checkpoint {
  public:
   static Result<Checkpoint> open(const std::filesystem::path& folder);
@@ -28,13 +30,16 @@ class Checkpoint {
   std::span<const std::byte> bytes(const TensorEntry& entry) const;
   // The file that holds a tensor, for messages.
   const std::filesystem::path& file_of(const TensorEntry& entry) const;
+  // The index, or the single file: what should have listed a tensor that is missing.
+  const std::filesystem::path& listing() const { return listing_; }
   // All names, sorted.
-  const std::map<std::string, TensorEntry, std::less<>>& tensors() const { return tensors_; }
+  const TensorTable& tensors() const { return tensors_; }
   std::int64_t total_bytes() const;
 
  private:
+  std::filesystem::path listing_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  std::map<std::string, TensorEntry, std::less<>> tensors_;
+  TensorTable tensors_;
 };
 
 }  // namespace tandem

@@ -81,6 +81,7 @@ struct ModelSpec {
   float latent_norm_eps = 1e-6f;    // MLA's two latent norms (not rms_norm_eps)
   ActivationSpec activation;
   bool tied_embeddings = false;
+  bool packed_experts = false;  // announced; what is packed, a checkpoint's tensors decide
   std::optional<std::int64_t>
       residual_block;  // Attention Residuals: layers a block; plain stream if absent
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -29,13 +30,20 @@ struct TensorEntry {
 
 using TensorTable = std::map<std::string, TensorEntry, std::less<>>;
 
-// Parses and checks a header: JSON of the stated form, known dtypes, non-negative sizes, shape and
-// offsets that agree, offsets inside `data_bytes`, no overlap, no hole. `source` names the file in
-// messages. Never allocates more than the header justifies; safe on hostile input.
+// Largest header that is read; the format's own limit.
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+
+// Parses and checks a header: an object of unique tensor names, each with exactly dtype, shape (at
+// most 8 sizes >= 0) and data_offsets, and optionally `__metadata__`, an object of strings, which
+// is ignored. The tensors must tile the `data_bytes` bytes of the data section: a size that
+// disagrees with shape and dtype, an offset past the end, an overlap, a hole and trailing bytes are
+// errors, since each of them is how a damaged or half-written file looks. `source` names the file
+// in messages. Never allocates more than the header justifies; safe on hostile input.
 Result<TensorTable> parse_safetensors_header(std::string_view header, std::uint64_t data_bytes,
                                              std::string_view source);
 
-// A file mapped read-only. Not copyable; views die with it.
+// A file mapped read-only. Not copyable; views die with it. Thread-safe for readers.
+// A file that another process cuts short while it is mapped faults on access, as with any mapping.
 class SafetensorsFile {
  public:
   static Result<std::unique_ptr<SafetensorsFile>> open(const std::filesystem::path& path);
@@ -45,6 +53,8 @@ class SafetensorsFile {
 
   const std::filesystem::path& path() const { return path_; }
   const TensorTable& tensors() const { return tensors_; }
+  // Hands the table to a larger one; tensors() is empty afterwards.
+  TensorTable release_tensors() { return std::exchange(tensors_, {}); }
   std::span<const std::byte> bytes(const TensorEntry& entry) const;
 
  private:
@@ -55,16 +65,5 @@ class SafetensorsFile {
   std::size_t data_start_ = 0;
   TensorTable tensors_;
 };
-
-// One tensor to be written: bytes stay owned by the caller.
-struct TensorToWrite {
-  std::string name;
-  DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> bytes;
-};
-
-Result<void> write_safetensors(const std::filesystem::path& path,
-                               std::span<const TensorToWrite> tensors);
 
 }  // namespace tandem
