@@ -8,6 +8,7 @@ option(TANDEM_BUILD_TESTS "Build the tests" ON)
 option(TANDEM_BUILD_BENCHMARKS "Build the benchmarks" ON)
 option(TANDEM_BUILD_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
 option(TANDEM_STATIC "Link Debian's static archives where they exist" OFF)
+option(TANDEM_CUDA "Build the CUDA parts if nvcc is found" OFF)
 set(TANDEM_SANITIZE "" CACHE STRING "Value for -fsanitize=, e.g. address,undefined or thread")
 option(TANDEM_COVERAGE "Instrument for gcov" OFF)
 
@@ -22,12 +23,14 @@ endif()
 
 # -ffp-contract=off: a multiply-add is fused only where a kernel says so. Otherwise the compiler may
 # round the same expression differently in two inlined copies and equal inputs stop giving equal bits.
-add_compile_options(-Wall -Wextra -Wshadow -Wconversion -ffp-contract=off)
 # Warnings are errors for the compiler of every preset but `fuzz`, whose clang warns of other things.
+set(tandem_flags -Wall -Wextra -Wshadow -Wconversion -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Werror)
+  list(APPEND tandem_flags -Werror)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${tandem_flags}>")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")  # with DCHECK: for the sanitizers
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
 
 if(TANDEM_SANITIZE)
@@ -42,13 +45,21 @@ if(TANDEM_COVERAGE)
   add_link_options(--coverage)
 endif()
 
+# For the `device` preset: what Debian has archives of goes into the binary, the rest stands beside it
+# (tools/bundle.sh).
 if(TANDEM_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
   add_link_options(-static-libstdc++ -static-libgcc)
+  set(CMAKE_BUILD_RPATH "$ORIGIN")
+endif()
+
+if(TANDEM_CUDA)
+  include(TandemCuda)
 endif()
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+set(TANDEM_FMT $<IF:$<BOOL:${TANDEM_STATIC}>,fmt::fmt-header-only,fmt::fmt>)  # Debian has no libfmt.a
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_library(HWY_LIBRARY hwy REQUIRED)

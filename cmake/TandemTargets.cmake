@@ -9,7 +9,7 @@ function(tandem_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(${name} PUBLIC fmt::fmt Threads::Threads ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
+  target_link_libraries(${name} PUBLIC ${TANDEM_FMT} Threads::Threads ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
 endfunction()
 
 function(tandem_test name)
@@ -30,6 +30,9 @@ function(tandem_test name)
   target_compile_definitions(${name} PRIVATE
     TANDEM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TANDEM_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
+  if("gpu" IN_LIST ARG_LABELS)
+    set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS ${name})
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
