@@ -39,6 +39,7 @@ if(TANDEM_SANITIZE)
 endif()
 if(TANDEM_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")  # 15 s of fuzzing do not repay -O2
 endif()
 if(TANDEM_COVERAGE)
   add_compile_options(--coverage)
