@@ -1,0 +1,355 @@
+// Multi-head latent attention in absorbed form.
+//
+// Every sum of a query row is ordered by positions alone. Keys pass in blocks of kKeyBlock
+// positions, counted from position 0, through an online softmax; a row's last block ends with its
+// own position. Rows that see the same keys of a block share its products, which changes no order
+// (products.h).
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/operators.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products.h"
+#include "kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/mla.cc"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/norm-inl.h"
+
+#ifndef TANDEM_KERNELS_CPU_MLA_CC_
+#define TANDEM_KERNELS_CPU_MLA_CC_
+
+namespace tandem::cpu {
+
+inline constexpr std::int64_t kKeyBlock = 64;
+
+// Query rows of one sequence that pass over its keys together: heads [head, head + heads) of every
+// token in [first, first + tokens), token-major.
+struct QueryRows {
+  std::int64_t first;
+  std::int64_t tokens;
+  std::int64_t head;
+  std::int64_t heads;
+
+  std::int64_t count() const { return tokens * heads; }
+};
+
+// Online softmax of the rows: score - largest is exponentiated, sum adds up, and both the sum and
+// the context shrink when a larger score arrives.
+struct RunningSoftmax {
+  float* largest;  // [rows]
+  float* sum;      // [rows]
+  float* scores;   // [rows, kKeyBlock]; weights after the exponential
+};
+
+}  // namespace tandem::cpu
+
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::cpu::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE void store_latent_row(const MlaStoreArgs& args, const float* x, T* row) {
+  const std::int64_t latent = args.dims.latent;
+  scale_row(x, args.norm_weight, inverse_rms(x, latent, args.eps), latent, row);
+  map(
+      args.dims.pe, row + latent, [](Floats v) HWY_ATTR { return v; }, x + latent);
+}
+
+void mla_store(const MlaStoreArgs& args, ThreadTeam&) {
+  const std::int64_t width = args.dims.latent + args.dims.pe;
+  const auto row_bytes = width * static_cast<std::int64_t>(element_bytes(args.row_dtype));
+  for (std::int64_t s = 0; s < args.sequence_count; ++s) {
+    const MlaSequence& sequence = args.sequences[s];
+    for (std::int64_t r = 0; r < sequence.rows; ++r) {
+      const float* x = args.compressed.row(sequence.first_row + r);
+      std::byte* row = sequence.latent.row(sequence.start + r, row_bytes);
+      if (args.row_dtype == DType::kBF16) {
+        store_latent_row(args, x, reinterpret_cast<BF16*>(row));
+      } else {
+        store_latent_row(args, x, reinterpret_cast<float*>(row));
+      }
+    }
+  }
+}
+
+HWY_INLINE void scale_in_place(float* x, std::int64_t size, float factor) {
+  const Floats f = hn::Set(FloatTag(), factor);
+  map(
+      size, x, [f](Floats v) HWY_ATTR { return hn::Mul(v, f); }, x);
+}
+
+HWY_INLINE float largest_of(const float* x, std::int64_t size) {
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::int64_t i = 0; i < size; ++i) largest = std::max(largest, x[i]);
+  return largest;
+}
+
+// Turns the scores of `keys` keys into weights, for query rows [first, first + rows), and shrinks
+// what the rows have so far.
+void absorb_scores(const RunningSoftmax& softmax, std::int64_t first, std::int64_t rows,
+                   std::int64_t keys, Activations context) {
+  for (std::int64_t r = first; r < first + rows; ++r) {
+    float* score = softmax.scores + r * kKeyBlock;
+    const float largest = std::max(softmax.largest[r], largest_of(score, keys));
+    if (largest != softmax.largest[r]) {
+      float shrink[1] = {softmax.largest[r] - largest};
+      map(
+          1, shrink, [](Floats v) HWY_ATTR { return exp(v); }, shrink);
+      softmax.sum[r] *= shrink[0];
+      scale_in_place(context.row(r), context.columns, shrink[0]);
+      softmax.largest[r] = largest;
+    }
+    const Floats shift = hn::Set(FloatTag(), largest);
+    map(
+        keys, score, [shift](Floats s) HWY_ATTR { return exp(hn::Sub(s, shift)); }, score);
+    softmax.sum[r] += accumulate(
+        keys, [](Floats sum, Floats p) HWY_ATTR { return hn::Add(sum, p); }, score);
+  }
+}
+
+void finish_context(const RunningSoftmax& softmax, Activations context) {
+  for (std::int64_t r = 0; r < context.rows; ++r) {
+    scale_in_place(context.row(r), context.columns, 1.0f / softmax.sum[r]);
+  }
+}
+
+}  // namespace tandem::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::cpu {
+
+HWY_EXPORT(mla_store);
+HWY_EXPORT(absorb_scores);
+HWY_EXPORT(finish_context);
+
+namespace {
+
+constexpr std::int64_t kMaxHeadsTogether = 8;
+constexpr std::int64_t kMaxRowsTogether = 32;
+constexpr std::int64_t kTokenBlock = 64;
+
+struct Workspace {
+  Activations query;    // [T, heads*latent] absorbed queries
+  Activations context;  // [T, heads*latent]
+};
+
+Workspace workspace_of(const MlaAttentionArgs& args) {
+  const std::int64_t width = args.dims.heads * args.dims.latent;
+  float* query = args.workspace;
+  return {{query, args.q.rows, width, width},
+          {query + args.q.rows * width, args.q.rows, width, width}};
+}
+
+template <class View>
+View rows_of(View view, std::int64_t first, std::int64_t count) {
+  view.data = view.row(first);
+  view.rows = count;
+  return view;
+}
+
+// body(head, first token, tokens) over all heads and blocks of tokens.
+template <class Body>
+void for_head_blocks(const MlaAttentionArgs& args, ThreadTeam& team, std::int64_t products,
+                     const Body& body) {
+  const std::int64_t blocks = (args.q.rows + kTokenBlock - 1) / kTokenBlock;
+  const auto tokens = static_cast<double>(std::min(args.q.rows, kTokenBlock));
+  const double flops = 2 * tokens * static_cast<double>(products * args.dims.latent);
+  const double bytes = 2 * static_cast<double>(products * args.dims.latent);
+  const double ns = std::max(flops * kNsPerFlop, bytes * kNsPerByte);
+  parallel(team, args.dims.heads * blocks, grain_for(ns),
+           [&](std::int64_t begin, std::int64_t end) {
+             for (std::int64_t task = begin; task < end; ++task) {
+               const std::int64_t first = task % blocks * kTokenBlock;
+               body(task / blocks, first, std::min(kTokenBlock, args.q.rows - first));
+             }
+           });
+}
+
+// query_h = W_UK[h]^T q_nope,h
+void absorb_queries(const MlaAttentionArgs& args, ThreadTeam& team, const Workspace& workspace) {
+  const MlaDims& dims = args.dims;
+  const auto body = [&](std::int64_t head, std::int64_t first, std::int64_t tokens) {
+    const ConstActivations q = args.q.slice(head * (dims.nope + dims.pe), dims.nope);
+    const Activations query =
+        rows_of(workspace.query.slice(head * dims.latent, dims.latent), first, tokens);
+    for (std::int64_t t = 0; t < tokens; ++t) std::fill_n(query.row(t), dims.latent, 0.0f);
+    add_weighted_rows(weight_rows(args.kv_b, head * (dims.nope + dims.value), dims.nope),
+                      rows_of(q, first, tokens), query);
+  };
+  for_head_blocks(args, team, dims.nope, body);
+}
+
+// o_h = W_UV[h] context_h
+void project_contexts(const MlaAttentionArgs& args, ThreadTeam& team, const Workspace& workspace) {
+  const MlaDims& dims = args.dims;
+  const auto body = [&](std::int64_t head, std::int64_t first, std::int64_t tokens) {
+    const std::int64_t row = head * (dims.nope + dims.value) + dims.nope;
+    multiply_rows(weight_rows(args.kv_b, row, dims.value),
+                  rows_of(workspace.context.slice(head * dims.latent, dims.latent), first, tokens),
+                  0, dims.value,
+                  rows_of(args.o.slice(head * dims.value, dims.value), first, tokens));
+  };
+  for_head_blocks(args, team, dims.value, body);
+}
+
+// One task: `rows` over all keys that they see.
+class AttentionTask {
+ public:
+  AttentionTask(const MlaAttentionArgs& args, const Workspace& workspace,
+                const MlaSequence& sequence, const QueryRows& rows, Scratch& scratch)
+      : args_(args), sequence_(sequence), rows_(rows) {
+    const std::int64_t latent = args.dims.latent;
+    const std::int64_t width = latent + args.dims.pe;
+    const std::int64_t count = rows.count();
+    float* memory = scratch.floats(count * (width + latent + kKeyBlock + 2));
+    query_ = {memory, count, width, width};
+    context_ = {memory += count * width, count, latent, latent};
+    softmax_.scores = memory += count * latent;
+    softmax_.largest = memory += count * kKeyBlock;
+    softmax_.sum = memory + count;
+    std::fill_n(context_.data, count * latent, 0.0f);
+    std::fill_n(softmax_.largest, count, -std::numeric_limits<float>::infinity());
+    std::fill_n(softmax_.sum, count, 0.0f);
+    gather_queries(workspace);
+  }
+
+  void run(const Workspace& workspace) {
+    const std::int64_t first_position = sequence_.start + rows_.first;
+    // Blocks that every row sees whole; what is left differs from token to token.
+    const std::int64_t common = (first_position + 1) / kKeyBlock * kKeyBlock;
+    for (std::int64_t key = 0; key < common; key += kKeyBlock) {
+      attend(0, rows_.count(), key, kKeyBlock);
+    }
+    for (std::int64_t t = 0; t < rows_.tokens; ++t) {
+      const std::int64_t visible = first_position + t + 1;
+      for (std::int64_t key = common; key < visible; key += kKeyBlock) {
+        attend(t * rows_.heads, rows_.heads, key, std::min(kKeyBlock, visible - key));
+      }
+    }
+    HWY_DYNAMIC_DISPATCH(finish_context)(softmax_, context_);
+    scatter_contexts(workspace);
+  }
+
+ private:
+  // The absorbed query beside the shared part, scaled, so that a score is one product with a latent
+  // row.
+  void gather_queries(const Workspace& workspace) {
+    const MlaDims& dims = args_.dims;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(dims.nope + dims.pe));
+    for (std::int64_t r = 0; r < rows_.count(); ++r) {
+      const std::int64_t row = sequence_.first_row + rows_.first + r / rows_.heads;
+      const std::int64_t head = rows_.head + r % rows_.heads;
+      const float* absorbed = workspace.query.row(row) + head * dims.latent;
+      const float* shared = args_.q.row(row) + head * (dims.nope + dims.pe) + dims.nope;
+      float* query = query_.row(r);
+      for (std::int64_t i = 0; i < dims.latent; ++i) query[i] = absorbed[i] * scale;
+      for (std::int64_t i = 0; i < dims.pe; ++i) query[dims.latent + i] = shared[i] * scale;
+    }
+  }
+
+  void scatter_contexts(const Workspace& workspace) const {
+    for (std::int64_t r = 0; r < rows_.count(); ++r) {
+      const std::int64_t row = sequence_.first_row + rows_.first + r / rows_.heads;
+      const std::int64_t head = rows_.head + r % rows_.heads;
+      std::copy_n(context_.row(r), args_.dims.latent,
+                  workspace.context.row(row) + head * args_.dims.latent);
+    }
+  }
+
+  // Query rows [row, row + rows) see keys [first, first + keys) of one block.
+  void attend(std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t keys) {
+    const Activations scores = {softmax_.scores + row * kKeyBlock, rows, keys, kKeyBlock};
+    for_pages(first, keys, [&](const WeightMatrix& latent, std::int64_t key) {
+      multiply_rows(latent, rows_of(query_, row, rows), 0, latent.outputs,
+                    scores.slice(key, latent.outputs));
+    });
+    HWY_DYNAMIC_DISPATCH(absorb_scores)(softmax_, row, rows, keys, context_);
+    for_pages(first, keys, [&](const WeightMatrix& latent, std::int64_t key) {
+      add_weighted_rows(latent, scores.slice(key, latent.outputs), rows_of(context_, row, rows));
+    });
+  }
+
+  // body(latent rows as a matrix, offset from `first`) for every stretch of keys within one page.
+  template <class Body>
+  void for_pages(std::int64_t first, std::int64_t keys, const Body& body) const {
+    const std::int64_t width = args_.dims.latent + args_.dims.pe;
+    const auto row_bytes = width * static_cast<std::int64_t>(element_bytes(args_.row_dtype));
+    for (std::int64_t key = 0; key < keys;) {
+      const std::int64_t page_left =
+          sequence_.latent.page_tokens - (first + key) % sequence_.latent.page_tokens;
+      const std::int64_t stretch = std::min(page_left, keys - key);
+      body(WeightMatrix{.dtype = args_.row_dtype,
+                        .data = sequence_.latent.row(first + key, row_bytes),
+                        .outputs = stretch,
+                        .inputs = width},
+           key);
+      key += stretch;
+    }
+  }
+
+  const MlaAttentionArgs& args_;
+  const MlaSequence& sequence_;
+  const QueryRows rows_;
+  Activations query_;    // [rows, latent + pe]
+  Activations context_;  // [rows, latent]
+  RunningSoftmax softmax_;
+};
+
+// How the query rows of a step are cut into tasks; steers threads, never results.
+struct TaskShape {
+  std::int64_t heads;
+  std::int64_t tokens;
+};
+
+TaskShape task_shape(const MlaAttentionArgs& args, int threads) {
+  // With fewer sequences than threads, the heads of a token are shared out.
+  const std::int64_t parts =
+      args.q.rows < threads ? (threads + args.q.rows - 1) / std::max<std::int64_t>(args.q.rows, 1)
+                            : 1;
+  const std::int64_t heads = std::min((args.dims.heads + parts - 1) / parts, kMaxHeadsTogether);
+  return {heads, std::max<std::int64_t>(kMaxRowsTogether / heads, 1)};
+}
+
+void attend_all(const MlaAttentionArgs& args, ThreadTeam& team, const Workspace& workspace) {
+  const TaskShape shape = task_shape(args, team.threads());
+  const std::int64_t head_groups = (args.dims.heads + shape.heads - 1) / shape.heads;
+  for (std::int64_t s = 0; s < args.sequence_count; ++s) {
+    const MlaSequence& sequence = args.sequences[s];
+    const std::int64_t token_groups = (sequence.rows + shape.tokens - 1) / shape.tokens;
+    const auto flops = static_cast<double>(4 * std::min(shape.tokens, sequence.rows) * shape.heads *
+                                           (sequence.start + sequence.rows) * args.dims.latent);
+    const auto body = [&](std::int64_t begin, std::int64_t end) {
+      static thread_local Scratch scratch;
+      for (std::int64_t task = begin; task < end; ++task) {
+        // The last tokens see most: they come first, so that threads end together.
+        const std::int64_t token = (token_groups - 1 - task / head_groups) * shape.tokens;
+        const std::int64_t head = task % head_groups * shape.heads;
+        const QueryRows rows = {token, std::min(shape.tokens, sequence.rows - token), head,
+                                std::min(shape.heads, args.dims.heads - head)};
+        AttentionTask(args, workspace, sequence, rows, scratch).run(workspace);
+      }
+    };
+    parallel(team, token_groups * head_groups, grain_for(flops * kNsPerFlop), body);
+  }
+}
+
+}  // namespace
+
+void mla_store(const MlaStoreArgs& args, ThreadTeam& team) noexcept {
+  HWY_DYNAMIC_DISPATCH(mla_store)(args, team);
+}
+
+void mla_attention(const MlaAttentionArgs& args, ThreadTeam& team) noexcept {
+  const Workspace workspace = workspace_of(args);
+  absorb_queries(args, team, workspace);
+  attend_all(args, team, workspace);
+  project_contexts(args, team, workspace);
+}
+
+}  // namespace tandem::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,73 @@
+// Row normalisations and elementwise steps.
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd-inl.h"
+#include "kernels/ops/norm.h"
+
+#if defined(TANDEM_KERNELS_CPU_NORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TANDEM_KERNELS_CPU_NORM_INL_H_
+#undef TANDEM_KERNELS_CPU_NORM_INL_H_
+#else
+#define TANDEM_KERNELS_CPU_NORM_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::cpu::HWY_NAMESPACE {
+
+// 1 / sqrt(mean(x^2) + eps)
+HWY_INLINE float inverse_rms(const float* x, std::int64_t size, float eps) {
+  return 1.0f / std::sqrt(sum_of_squares(x, size) / static_cast<float>(size) + eps);
+}
+
+// y = x * scale * weight; T is float or BF16.
+template <class T>
+HWY_INLINE void scale_row(const float* x, const float* weight, float scale, std::int64_t size,
+                          T* y) {
+  const Floats factor = hn::Set(FloatTag(), scale);
+  map(
+      size, y, [factor](Floats v, Floats w) HWY_ATTR { return hn::Mul(hn::Mul(v, factor), w); }, x,
+      weight);
+}
+
+// gate_beta tanh(gate/gate_beta) sigmoid(gate) * up_beta tanh(up/up_beta)
+HWY_INLINE Floats situ_glu(Floats gate, Floats up, float gate_beta, float up_beta) {
+  const FloatTag d;
+  const Floats a = hn::Set(d, gate_beta);
+  const Floats b = hn::Set(d, up_beta);
+  const Floats bounded_gate = hn::Mul(hn::Mul(a, tanh(hn::Div(gate, a))), sigmoid(gate));
+  return hn::Mul(bounded_gate, hn::Mul(b, tanh(hn::Div(up, b))));
+}
+
+// y = activation(gate, up); y may be gate.
+HWY_INLINE void activate_row(const ActivationSpec& spec, const float* gate, const float* up,
+                             std::int64_t size, float* y) {
+  if (spec.kind == GatedActivation::kSituGlu) {
+    map(
+        size, y,
+        [&spec](Floats g, Floats u)
+            HWY_ATTR { return situ_glu(g, u, spec.gate_beta, spec.up_beta); },
+        gate, up);
+  } else {
+    map(
+        size, y, [](Floats g, Floats u) HWY_ATTR { return hn::Mul(silu(g), u); }, gate, up);
+  }
+}
+
+// body(row) for every row; `ns_per_element` steers the grain.
+template <class Body>
+HWY_INLINE void for_rows(ThreadTeam& team, std::int64_t rows, std::int64_t columns,
+                         double ns_per_element, const Body& body) {
+  parallel(team, rows, grain_for(static_cast<double>(columns) * ns_per_element),
+           [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+             for (std::int64_t t = begin; t < end; ++t) body(t);
+           });
+}
+
+}  // namespace tandem::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

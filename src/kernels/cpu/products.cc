@@ -1,0 +1,59 @@
+#include "kernels/cpu/products.h"
+
+#include "kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/products.cc"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::cpu::HWY_NAMESPACE {
+
+void multiply(const WeightMatrix& w, ConstActivations x, Activations y) {
+  multiply_rows_impl(w, x, y);
+}
+
+void add_weighted(const WeightMatrix& w, ConstActivations a, Activations y) {
+  add_weighted_rows_impl(w, a, y);
+}
+
+}  // namespace tandem::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::cpu {
+
+HWY_EXPORT(multiply);
+HWY_EXPORT(add_weighted);
+
+void multiply_rows(const WeightMatrix& w, ConstActivations x, std::int64_t first, std::int64_t last,
+                   Activations y) noexcept {
+  const std::int64_t count = last - first;
+  HWY_DYNAMIC_DISPATCH(multiply)(weight_rows(w, first, count), x, y.slice(first, count));
+}
+
+void add_weighted_rows(const WeightMatrix& w, ConstActivations a, Activations y) noexcept {
+  HWY_DYNAMIC_DISPATCH(add_weighted)(w, a, y);
+}
+
+WeightMatrix weight_rows(const WeightMatrix& w, std::int64_t first, std::int64_t count) {
+  const std::int64_t row_bytes = w.dtype == DType::kMxfp4 ? w.inputs / 2
+                                 : w.dtype == DType::kF32 ? w.inputs * 4
+                                                          : w.inputs * 2;
+  WeightMatrix rows = w;
+  rows.data = static_cast<const std::byte*>(w.data) + first * row_bytes;
+  rows.outputs = count;
+  if (w.dtype == DType::kMxfp4) rows.scale = w.scale + first * (w.inputs / kMxfp4GroupSize);
+  return rows;
+}
+
+double multiply_row_ns(const WeightMatrix& w, std::int64_t tokens) {
+  const auto inputs = static_cast<double>(w.inputs);
+  const double bytes = inputs * (w.dtype == DType::kMxfp4 ? 0.6 : w.dtype == DType::kF32 ? 4 : 2);
+  return std::max(2 * inputs * static_cast<double>(tokens) * kNsPerFlop, bytes * kNsPerByte);
+}
+
+}  // namespace tandem::cpu
+#endif  // HWY_ONCE
