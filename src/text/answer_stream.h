@@ -1,0 +1,37 @@
+// Parsing and stop strings together: all that stands between sampled tokens and an API's deltas.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "text/output_parser.h"
+#include "text/stop_strings.h"
+
+namespace tandem {
+
+// One answer. Stop strings are looked for in the thinking and in the content, each by itself, not
+// in tool calls. Single owner; the tokenizer must outlive it.
+class AnswerStream {
+ public:
+  AnswerStream(std::unique_ptr<OutputParser> parser, const std::vector<std::string>& stops)
+      : parser_(std::move(parser)), matcher_(stops) {}
+
+  // Nothing once stopped() or finish()ed.
+  std::vector<OutputEvent> feed(TokenId id);
+  // A stop string was found: the text ends before it and generation can end.
+  bool stopped() const { return matcher_.stopped(); }
+  // As OutputParser::finish(). An answer that stopped ends as kStop or kToolCalls.
+  OutputParser::Finish finish(AnswerEnd end);
+
+ private:
+  std::vector<OutputEvent> match(std::vector<OutputEvent> events);
+  // Releases held-back text of the channel that ends.
+  void release(std::vector<OutputEvent>* out);
+
+  std::unique_ptr<OutputParser> parser_;
+  StopStringMatcher matcher_;
+  OutputEvent::Kind channel_ = OutputEvent::Kind::kContent;  // kReasoning or kContent
+};
+
+}  // namespace tandem

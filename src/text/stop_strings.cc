@@ -1,0 +1,51 @@
+#include "text/stop_strings.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem {
+
+StopStringMatcher::StopStringMatcher(const std::vector<std::string>& stops) {
+  for (const std::string& text : stops) {
+    if (text.empty()) continue;
+    std::vector<std::size_t> fallback(text.size() + 1, 0);
+    for (std::size_t i = 1, border = 0; i < text.size(); ++i) {
+      while (border > 0 && text[i] != text[border]) border = fallback[border];
+      if (text[i] == text[border]) ++border;
+      fallback[i + 1] = border;
+    }
+    stops_.push_back({text, std::move(fallback), 0});
+  }
+}
+
+std::string StopStringMatcher::feed(std::string_view text) {
+  if (stopped_) return {};
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::size_t found = 0;  // bytes of the longest stop string complete here
+    for (Stop& stop : stops_) {
+      while (stop.matched > 0 && text[i] != stop.text[stop.matched]) {
+        stop.matched = stop.fallback[stop.matched];
+      }
+      if (text[i] == stop.text[stop.matched]) ++stop.matched;
+      if (stop.matched == stop.text.size()) found = std::max(found, stop.matched);
+    }
+    if (found == 0) continue;
+    stopped_ = true;
+    held_ += text.substr(0, i + 1);
+    held_.resize(held_.size() - found);
+    return std::exchange(held_, {});
+  }
+  held_ += text;
+  std::size_t hold = 0;
+  for (const Stop& stop : stops_) hold = std::max(hold, stop.matched);
+  std::string safe = held_.substr(0, held_.size() - hold);
+  held_.erase(0, safe.size());
+  return safe;
+}
+
+std::string StopStringMatcher::flush() {
+  for (Stop& stop : stops_) stop.matched = 0;
+  return std::exchange(held_, {});
+}
+
+}  // namespace tandem
