@@ -1,0 +1,13 @@
+// Every subcommand registers itself with the parser and leaves its exit code in `exit_code`.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace tandem {
+
+void add_run_command(CLI::App& app, int& exit_code);
+void add_make_random_command(CLI::App& app, int& exit_code);
+
+}  // namespace tandem

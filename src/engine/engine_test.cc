@@ -1,0 +1,194 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <numeric>
+
+namespace tandem {
+namespace {
+
+const std::filesystem::path kModel =
+    std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/golden/k3_tiny";
+
+struct Outcome {
+  std::vector<TokenId> ids;
+  GenerateResult result;
+};
+
+// Collects a request's tokens; `hook`, if set, sees each one on the loop thread.
+class CollectingSink : public TokenSink {
+ public:
+  using Hook = std::function<Verdict(const std::vector<TokenId>&)>;
+  explicit CollectingSink(Hook hook = {}) : hook_(std::move(hook)) {}
+
+  std::future<Outcome> outcome() { return promise_.get_future(); }
+
+  Verdict on_token(const SampledToken& token) override {
+    outcome_.ids.push_back(token.id);
+    return hook_ ? hook_(outcome_.ids) : Verdict::kContinue;
+  }
+  void on_finish(const GenerateResult& result) override {
+    outcome_.result = result;
+    promise_.set_value(outcome_);
+  }
+
+ private:
+  Hook hook_;
+  Outcome outcome_;
+  std::promise<Outcome> promise_;
+};
+
+class EngineTest : public testing::Test {
+ protected:
+  std::unique_ptr<Engine> start(EngineOptions options = {.threads = 1}) {
+    auto model = Model::load(kModel, Precision::kExact, cpu_kernels());
+    EXPECT_TRUE(model) << model.error().message;
+    return std::make_unique<Engine>(*std::move(model), options, clock_);
+  }
+  SystemClock clock_;
+};
+
+std::vector<TokenId> prompt_of(std::int64_t tokens, TokenId first = 3) {
+  std::vector<TokenId> ids(static_cast<std::size_t>(tokens));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>((first + 7 * i) % 500);
+  return ids;
+}
+
+GenerateRequest greedy(std::vector<TokenId> prompt, std::int64_t max_tokens) {
+  return {.prompt = std::move(prompt),
+          .sampling = {.temperature = 0},
+          .max_tokens = max_tokens,
+          .stop_ids = {}};
+}
+
+std::future<Outcome> submit(Engine& engine, GenerateRequest request, CollectingSink::Hook hook = {},
+                            RequestId* id = nullptr) {
+  auto sink = std::make_unique<CollectingSink>(std::move(hook));
+  auto outcome = sink->outcome();
+  auto submitted = engine.submit(std::move(request), std::move(sink));
+  EXPECT_TRUE(submitted) << submitted.error().message;
+  if (id != nullptr) *id = *submitted;
+  return outcome;
+}
+
+TEST_F(EngineTest, answers_do_not_depend_on_neighbours_or_chunks) {
+  std::vector<std::vector<TokenId>> alone;
+  {
+    auto engine = start();
+    for (int i = 0; i < 6; ++i) {
+      alone.push_back(submit(*engine, greedy(prompt_of(5 + 17 * i, i), 12)).get().ids);
+    }
+  }
+  auto engine = start({.threads = 2, .prefill_chunk = 13, .max_running = 4, .page_tokens = 16});
+  std::vector<std::future<Outcome>> together;
+  for (int i = 0; i < 6; ++i)
+    together.push_back(submit(*engine, greedy(prompt_of(5 + 17 * i, i), 12)));
+  for (std::size_t i = 0; i < together.size(); ++i) EXPECT_EQ(together[i].get().ids, alone[i]) << i;
+}
+
+TEST_F(EngineTest, ends_for_the_reason_that_applies) {
+  auto engine = start();
+  const Outcome length = submit(*engine, greedy(prompt_of(9), 4)).get();
+  EXPECT_EQ(length.result.reason, FinishReason::kLength);
+  EXPECT_EQ(length.ids.size(), 4u);
+  EXPECT_EQ(length.result.usage.prompt_tokens, 9);
+  EXPECT_EQ(length.result.usage.completion_tokens, 4);
+
+  GenerateRequest stopping = greedy(prompt_of(9), 4);
+  stopping.stop_ids = {length.ids[1]};
+  const Outcome stop_id = submit(*engine, std::move(stopping)).get();
+  EXPECT_EQ(stop_id.result.reason, FinishReason::kStop);
+  EXPECT_EQ(stop_id.ids.back(), length.ids[1]);
+
+  const Outcome sink_stop =
+      submit(*engine, greedy(prompt_of(9), 40), [](const auto& ids) {
+        return ids.size() == 3 ? TokenSink::Verdict::kStop : TokenSink::Verdict::kContinue;
+      }).get();
+  EXPECT_EQ(sink_stop.result.reason, FinishReason::kStop);
+  EXPECT_EQ(sink_stop.ids.size(), 3u);
+}
+
+TEST_F(EngineTest, an_answer_ends_where_the_context_does) {
+  auto engine = start();
+  const std::int64_t context = engine->model().spec().context_length;
+  const Outcome outcome = submit(*engine, greedy(prompt_of(context - 3), -1)).get();
+  EXPECT_EQ(outcome.result.reason, FinishReason::kLength);
+  EXPECT_EQ(outcome.ids.size(), 3u);
+}
+
+TEST_F(EngineTest, bad_requests_are_refused_and_say_why) {
+  auto engine = start();
+  const auto refused = [&](GenerateRequest request) {
+    return engine->submit(std::move(request), std::make_unique<CollectingSink>()).error().message;
+  };
+  EXPECT_EQ(refused(greedy({}, 1)), "the prompt has no tokens");
+  EXPECT_EQ(refused(greedy({512}, 1)), "prompt token id 512 is outside the vocabulary of 512");
+  EXPECT_EQ(refused(greedy({-1}, 1)), "prompt token id -1 is outside the vocabulary of 512");
+  EXPECT_EQ(refused(greedy(prompt_of(4096), 1)),
+            "the prompt has 4096 tokens; the context holds 4096, with at least one for the answer");
+  EXPECT_EQ(refused(greedy(prompt_of(3), 0)), "max_tokens: expected at least 1, got 0");
+  GenerateRequest hot = greedy(prompt_of(3), 1);
+  hot.sampling.temperature = -1;
+  EXPECT_EQ(refused(hot), "temperature: expected 0 to 100, got -1");
+}
+
+TEST_F(EngineTest, cancel_ends_a_running_and_a_queued_request_and_no_other) {
+  auto engine = start({.threads = 1, .max_running = 1});
+  std::promise<void> first_token;
+  std::once_flag once;
+  RequestId running_id, queued_id;
+  auto running = submit(
+      *engine, greedy(prompt_of(5), 4000),
+      [&](const auto&) {
+        std::call_once(once, [&] { first_token.set_value(); });
+        return TokenSink::Verdict::kContinue;
+      },
+      &running_id);
+  first_token.get_future().wait();
+  auto queued = submit(*engine, greedy(prompt_of(6), 2), {}, &queued_id);
+  auto survivor = submit(*engine, greedy(prompt_of(7), 2));
+  engine->cancel(queued_id);
+  EXPECT_EQ(queued.get().result.reason, FinishReason::kCancelled);
+  engine->cancel(running_id);
+  EXPECT_EQ(running.get().result.reason, FinishReason::kCancelled);
+  EXPECT_EQ(survivor.get().ids.size(), 2u);
+  engine->cancel(running_id);  // ended already: nothing happens
+  engine->wait_idle();
+}
+
+TEST_F(EngineTest, a_full_queue_and_a_draining_engine_refuse) {
+  auto engine = start({.threads = 1, .max_running = 1, .max_queued = 1});
+  std::promise<void> started;
+  std::once_flag once;
+  auto running = submit(*engine, greedy(prompt_of(5), 300), [&](const auto&) {
+    std::call_once(once, [&] { started.set_value(); });
+    return TokenSink::Verdict::kContinue;
+  });
+  started.get_future().wait();
+  auto queued = submit(*engine, greedy(prompt_of(6), 2));
+  const auto full = engine->submit(greedy(prompt_of(4), 1), std::make_unique<CollectingSink>());
+  EXPECT_EQ(full.error().code, StatusCode::kResourceExhausted);
+  engine->start_draining();
+  const auto late = engine->submit(greedy(prompt_of(4), 1), std::make_unique<CollectingSink>());
+  EXPECT_EQ(late.error().code, StatusCode::kUnavailable);
+  engine->wait_idle();
+  EXPECT_EQ(running.get().ids.size(), 300u);  // what was accepted is finished
+  EXPECT_EQ(queued.get().ids.size(), 2u);
+}
+
+TEST_F(EngineTest, destruction_cancels_what_is_left) {
+  std::future<Outcome> running, queued;
+  {
+    auto engine = start({.threads = 1, .max_running = 1});
+    running = submit(*engine, greedy(prompt_of(5), 4000));
+    queued = submit(*engine, greedy(prompt_of(5), 4000));
+  }
+  EXPECT_EQ(running.get().result.reason, FinishReason::kCancelled);
+  EXPECT_EQ(queued.get().result.reason, FinishReason::kCancelled);
+}
+
+}  // namespace
+}  // namespace tandem
