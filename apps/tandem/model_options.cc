@@ -22,7 +22,8 @@ void show_progress(double share, void*) {
   static Clock::time_point shown = start;
   static bool visible = false;
   const Clock::time_point now = Clock::now();
-  const bool due = now - start > std::chrono::seconds(1) && now - shown > std::chrono::milliseconds(200);
+  const bool due =
+      now - start > std::chrono::seconds(1) && now - shown > std::chrono::milliseconds(200);
   if ((!due && share < 1) || isatty(STDERR_FILENO) == 0) return;
   if (share < 1) {
     visible = true;
@@ -38,8 +39,9 @@ void show_progress(double share, void*) {
 
 void ModelOptions::add_to(CLI::App& command) {
   command
-      .add_option("--precision", precision,
-                  "exact: fp32, the same bits for any batch, chunking and thread count; default: faster")
+      .add_option(
+          "--precision", precision,
+          "exact: fp32, the same bits for any batch, chunking and thread count; default: faster")
       ->check(CLI::IsMember({"exact", "default"}))
       ->capture_default_str();
   command.add_option("--backend", backend, "cpu: SIMD; ref: plain loops, the specification, slow")
@@ -58,7 +60,9 @@ Result<std::filesystem::path> ModelOptions::model_folder() const {
     if (std::filesystem::exists(demo / "config.json")) return demo;
     if (at == at.parent_path()) break;
   }
-  return fail(StatusCode::kNotFound, "the bundled model models/demo is not beside the program; name a folder with --model");
+  return fail(
+      StatusCode::kNotFound,
+      "the bundled model models/demo is not beside the program; name a folder with --model");
 }
 
 Precision ModelOptions::chosen_precision() const {
