@@ -18,8 +18,8 @@ struct ServedModelOptions {
   std::filesystem::path folder;
   Precision precision = Precision::kDefault;
   const KernelSet* kernels = nullptr;  // nullptr: cpu_kernels()
-  LoadOptions loading;
-  EngineOptions engine;
+  LoadOptions loading = {};
+  EngineOptions engine = {};
 };
 
 // Immutable after loading, thread-safe. Move-only through its pointer.

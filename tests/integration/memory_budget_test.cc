@@ -2,6 +2,7 @@
 // tables.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <future>
 
