@@ -164,8 +164,8 @@ TEST_P(ExpertsTest, uneven_choices_are_fine_and_unchosen_experts_are_not_read) {
 
 TEST_P(ExpertsTest, a_token_has_the_same_bits_in_any_company) {
   for (DType dtype : {DType::kBF16, DType::kF32, DType::kMxfp4}) {
-    const Block block(random_, dtype, 64, 32, 8, 3, 12);
-    expect_rows_independent(random_, 12, [&](const auto& order, ThreadTeam& team) {
+    const Block block(random_, dtype, 64, 96, 8, 3, 40);
+    expect_rows_independent(random_, 40, [&](const auto& order, ThreadTeam& team) {
       return block.run(kernels(), order, team);
     });
   }

@@ -106,14 +106,14 @@ TEST_P(KdaGatesTest, extreme_logits_stay_finite_and_never_positive) {
 
 TEST_P(KdaGatesTest, a_row_has_the_same_bits_in_any_company) {
   for (std::optional<float> bound : {std::optional<float>(-5.0f), std::optional<float>()}) {
-    const Gates in(random_, 3, 20, 9);
-    expect_rows_independent(random_, 9, [&](const auto& order, ThreadTeam& team) {
+    const Gates in(random_, 3, 130, 40);
+    expect_rows_independent(random_, 40, [&](const auto& order, ThreadTeam& team) {
       Rows g = in.decay.select(order), b = in.beta.select(order);
       in.run(kernels(), g, b, bound, team);
       Rows both(g.rows(), g.columns() + b.columns());
       for (std::int64_t t = 0; t < g.rows(); ++t) {
-        for (std::int64_t i = 0; i < 60; ++i) both.at(t, i) = g.at(t, i);
-        for (std::int64_t h = 0; h < 3; ++h) both.at(t, 60 + h) = b.at(t, h);
+        for (std::int64_t i = 0; i < 390; ++i) both.at(t, i) = g.at(t, i);
+        for (std::int64_t h = 0; h < 3; ++h) both.at(t, 390 + h) = b.at(t, h);
       }
       return both;
     });

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <bit>
 #include <cmath>
@@ -187,6 +188,7 @@ template <typename Expected, typename Bound>
 
 // A row's bits may depend neither on its companions, nor on its place, nor on the number of
 // threads. `run(order, team)` computes the rows of inputs [0, rows) named by `order`.
+// A kernel keeps small work on one thread, so some case of every operator must take long enough.
 template <typename Run>
 void expect_rows_independent(Random& random, std::int64_t rows, Run run) {
   ThreadTeam one(1);
@@ -238,10 +240,30 @@ inline std::vector<std::vector<Piece>> random_steps(Random& random,
   return steps;
 }
 
+// A kernel set, and which of the instruction sets that it was compiled for.
+struct KernelChoice {
+  const char* name;
+  const KernelSet& (*set)();
+  // SIMD for this processor, or the code for one that has none of it.
+  enum class Target { kBest, kFallback } target;
+};
+
+inline constexpr KernelChoice kKernelChoices[] = {
+    {"ref", reference_kernels, KernelChoice::Target::kBest},
+    {"cpu", cpu_kernels, KernelChoice::Target::kBest},
+    {"cpu_fallback", cpu_kernels, KernelChoice::Target::kFallback},
+};
+
 // A test over every kernel set, with fresh inputs and two threads.
-class KernelTest : public ::testing::TestWithParam<const KernelSet*> {
+class KernelTest : public ::testing::TestWithParam<KernelChoice> {
  protected:
-  const KernelSet& kernels() const { return *GetParam(); }
+  KernelTest() {
+    const bool best = GetParam().target == KernelChoice::Target::kBest;
+    hwy::GetChosenTarget().Update(best ? hwy::SupportedTargets() : 0);
+  }
+  ~KernelTest() override { hwy::GetChosenTarget().DeInit(); }
+
+  const KernelSet& kernels() const { return GetParam().set(); }
 
  private:
   std::uint64_t seed_ = test_seed();
@@ -252,21 +274,13 @@ class KernelTest : public ::testing::TestWithParam<const KernelSet*> {
   ThreadTeam team_{2};
 };
 
-inline std::vector<const KernelSet*> kernel_sets() {
-#ifdef TANDEM_HAS_CPU_KERNELS
-  return {&reference_kernels(), &cpu_kernels()};
-#else
-  return {&reference_kernels()};
-#endif
-}
-
-inline std::string kernel_set_name(const ::testing::TestParamInfo<const KernelSet*>& info) {
-  return std::string(info.param->name);
+inline std::string kernel_choice_name(const ::testing::TestParamInfo<KernelChoice>& info) {
+  return info.param.name;
 }
 
 // The cases of a suite, once for every kernel set.
-#define TANDEM_FOR_ALL_KERNELS(Suite)                                                      \
-  INSTANTIATE_TEST_SUITE_P(, Suite, ::testing::ValuesIn(::tandem::testing::kernel_sets()), \
-                           ::tandem::testing::kernel_set_name)
+#define TANDEM_FOR_ALL_KERNELS(Suite)                                                       \
+  INSTANTIATE_TEST_SUITE_P(, Suite, ::testing::ValuesIn(::tandem::testing::kKernelChoices), \
+                           ::tandem::testing::kernel_choice_name)
 
 }  // namespace tandem::testing

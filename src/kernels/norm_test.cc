@@ -75,9 +75,9 @@ TEST_P(NormTest, rms_norm_in_place_gives_the_same_bits) {
 
 TEST_P(NormTest, rms_norm_of_a_row_has_the_same_bits_in_any_company) {
   for (std::int64_t width : kWidths) {
-    const Rows x = Rows::random(random_, 11, width);
+    const Rows x = Rows::random(random_, 50, width);
     const std::vector<float> weight = random_.vector(width);
-    expect_rows_independent(random_, 11, [&](const auto& order, ThreadTeam& team) {
+    expect_rows_independent(random_, 50, [&](const auto& order, ThreadTeam& team) {
       Rows y = x.select(order);
       kernels().rms_norm({y, weight.data(), 1e-5f, y}, team);
       return y;
@@ -114,10 +114,10 @@ TEST_P(NormTest, gated_norm_normalises_each_head_and_then_gates) {
 }
 
 TEST_P(NormTest, gated_norm_of_a_row_has_the_same_bits_in_any_company) {
-  const Rows x = Rows::random(random_, 9, 60);
-  const Rows gate = Rows::random(random_, 9, 60);
-  const std::vector<float> weight = random_.vector(20);
-  expect_rows_independent(random_, 9, [&](const auto& order, ThreadTeam& team) {
+  const Rows x = Rows::random(random_, 30, 600);
+  const Rows gate = Rows::random(random_, 30, 600);
+  const std::vector<float> weight = random_.vector(200);
+  expect_rows_independent(random_, 30, [&](const auto& order, ThreadTeam& team) {
     Rows y = x.select(order);
     kernels().gated_rms_norm({y, gate.select(order), weight.data(), 3, 1e-5f, y}, team);
     return y;
@@ -217,17 +217,17 @@ TEST_P(NormTest, situ_is_bounded_by_the_product_of_its_betas) {
 }
 
 TEST_P(NormTest, elementwise_rows_have_the_same_bits_in_any_company) {
-  const Rows a = wide_values(random_, 9, 45);
-  const Rows b = wide_values(random_, 9, 45);
+  const Rows a = wide_values(random_, 30, 605);
+  const Rows b = wide_values(random_, 30, 605);
   for (const ActivationSpec& spec : kActivations) {
-    expect_rows_independent(random_, 9, [&](const auto& order, ThreadTeam& team) {
-      Rows y(static_cast<std::int64_t>(order.size()), 45);
+    expect_rows_independent(random_, 30, [&](const auto& order, ThreadTeam& team) {
+      Rows y(static_cast<std::int64_t>(order.size()), 605);
       kernels().gated_activation({a.select(order), b.select(order), spec, y}, team);
       return y;
     });
   }
-  expect_rows_independent(random_, 9, [&](const auto& order, ThreadTeam& team) {
-    Rows y(static_cast<std::int64_t>(order.size()), 45);
+  expect_rows_independent(random_, 30, [&](const auto& order, ThreadTeam& team) {
+    Rows y(static_cast<std::int64_t>(order.size()), 605);
     kernels().sigmoid_gate({a.select(order), b.select(order), y}, team);
     return y;
   });

@@ -113,8 +113,8 @@ TEST_P(ResidualMixTest, rows_of_zeros_mix_to_zeros) {
 
 TEST_P(ResidualMixTest, a_row_has_the_same_bits_in_any_company) {
   for (std::int64_t bank_rows : {0, 1, 8}) {
-    const Streams in(random_, bank_rows, 9, 70, 0.2);
-    expect_rows_independent(random_, 9, [&](const auto& order, ThreadTeam& team) {
+    const Streams in(random_, bank_rows, 30, 700, 0.2);
+    expect_rows_independent(random_, 30, [&](const auto& order, ThreadTeam& team) {
       return in.mix(kernels(), order, team);
     });
   }
