@@ -57,6 +57,8 @@ struct ArenaUsage {
   std::int64_t hole_bytes = 0;
   std::int64_t gap_bytes = 0;
   std::int64_t pinned_bytes = 0;
+
+  bool operator==(const ArenaUsage&) const = default;
 };
 
 // Since the arena was made.

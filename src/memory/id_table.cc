@@ -4,8 +4,7 @@
 
 namespace tandem {
 
-IdTable::IdTable(std::uint32_t capacity)
-    : position_(capacity, kNone), index_(capacity, kNone), generation_(capacity, 0) {
+IdTable::IdTable(std::uint32_t capacity) : names_(capacity), index_(capacity, kNone) {
   unused_.reserve(capacity);
   for (std::uint32_t i = capacity; i > 0; --i) unused_.push_back(i - 1);
 }
@@ -14,26 +13,26 @@ std::uint32_t IdTable::bind(std::uint32_t position) {
   DCHECK(index_[position] == kNone, "position {} is taken", position);
   const std::uint32_t index = unused_.back();
   unused_.pop_back();
-  position_[index] = position;
+  names_[index].position = position;
   index_[position] = index;
   return index;
 }
 
 void IdTable::rebind(std::uint32_t index, std::uint32_t position) {
   DCHECK(index_[position] == kNone, "position {} is taken", position);
-  index_[position_[index]] = kNone;
-  position_[index] = position;
+  index_[names_[index].position] = kNone;
+  names_[index].position = position;
   index_[position] = index;
 }
 
 void IdTable::unbind(std::uint32_t index) {
-  index_[position_[index]] = kNone;
-  position_[index] = kNone;
+  index_[names_[index].position] = kNone;
+  names_[index].position = kNone;
   unused_.push_back(index);
 }
 
 Result<void> IdTable::integrity_check() const {
-  std::vector<bool> unused(position_.size());
+  std::vector<bool> unused(names_.size());
   for (std::uint32_t index : unused_) {
     if (unused[index]) return fail(StatusCode::kInternal, "name {} is unused twice", index);
     unused[index] = true;
@@ -43,13 +42,13 @@ Result<void> IdTable::integrity_check() const {
   if (used_positions != used()) {
     return fail(StatusCode::kInternal, "{} names for {} positions", used(), used_positions);
   }
-  for (std::uint32_t index = 0; index < position_.size(); ++index) {
-    if (unused[index] != (position_[index] == kNone)) {
+  for (std::uint32_t index = 0; index < names_.size(); ++index) {
+    if (unused[index] != (names_[index].position == kNone)) {
       return fail(StatusCode::kInternal, "name {} is both used and unused", index);
     }
-    if (!unused[index] && index_[position_[index]] != index) {
-      return fail(StatusCode::kInternal, "position {} of name {} names {}", position_[index], index,
-                  index_[position_[index]]);
+    if (!unused[index] && index_[names_[index].position] != index) {
+      return fail(StatusCode::kInternal, "position {} of name {} names {}", names_[index].position,
+                  index, index_[names_[index].position]);
     }
   }
   return {};

@@ -15,6 +15,13 @@ class IdTable {
  public:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 
+  // What a sub-pool knows of a name's readers. It stands here because a free touches all facts of a
+  // name: one cache line instead of four.
+  struct Readers {
+    std::uint16_t pins = 0;
+    bool is_pending = false;  // without owner, kept by the pins
+  };
+
   // Names and positions are both in [0, capacity).
   explicit IdTable(std::uint32_t capacity);
 
@@ -23,30 +30,36 @@ class IdTable {
   // The entry moved to `position`, which must be unused.
   void rebind(std::uint32_t index, std::uint32_t position);
   // From here on whoever still holds the name is recognised as late.
-  void expire(std::uint32_t index) { ++generation_[index]; }
+  void expire(std::uint32_t index) { ++names_[index].generation; }
   // The name is unused again.
   void unbind(std::uint32_t index);
 
-  std::uint32_t position(std::uint32_t index) const { return position_[index]; }
+  std::uint32_t position(std::uint32_t index) const { return names_[index].position; }
   std::uint32_t index_at(std::uint32_t position) const { return index_[position]; }
-  std::uint32_t generation(std::uint32_t index) const { return generation_[index]; }
+  std::uint32_t generation(std::uint32_t index) const { return names_[index].generation; }
+  Readers& readers(std::uint32_t index) { return names_[index].readers; }
+  const Readers& readers(std::uint32_t index) const { return names_[index].readers; }
   // Whether the name is in use and of this generation. Any index may be asked.
   bool names(std::uint32_t index, std::uint32_t generation) const {
-    return index < position_.size() && generation_[index] == generation &&
-           position_[index] != kNone;
+    return index < names_.size() && names_[index].generation == generation &&
+           names_[index].position != kNone;
   }
-  std::uint32_t used() const {
-    return static_cast<std::uint32_t>(position_.size() - unused_.size());
-  }
+  std::uint32_t capacity() const { return static_cast<std::uint32_t>(names_.size()); }
+  std::uint32_t used() const { return static_cast<std::uint32_t>(names_.size() - unused_.size()); }
 
   // kInternal with the first contradiction found. O(capacity).
   Result<void> integrity_check() const;
 
  private:
-  std::vector<std::uint32_t> position_;    // by name; kNone: unused
-  std::vector<std::uint32_t> index_;       // by position; kNone: no entry there
-  std::vector<std::uint32_t> generation_;  // by name
-  std::vector<std::uint32_t> unused_;      // names, a stack
+  struct alignas(16) Name {
+    std::uint32_t position = kNone;  // kNone: unused
+    std::uint32_t generation = 0;
+    Readers readers;
+  };
+
+  std::vector<Name> names_;
+  std::vector<std::uint32_t> index_;   // by position; kNone: no entry there
+  std::vector<std::uint32_t> unused_;  // names, a stack
 };
 
 }  // namespace tandem

@@ -1,17 +1,14 @@
 #include "memory/sub_pool.h"
 
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 
 namespace tandem {
 
 SubPool::SubPool(std::uint32_t capacity)
-    : ids_(capacity),
-      positions_(capacity),
-      pinned_positions_(capacity),
-      pins_(capacity, 0),
-      is_pending_(capacity, 0) {}
+    : ids_(capacity), positions_(capacity), pinned_positions_(capacity) {}
 
 std::uint32_t SubPool::allocate() {
   const std::uint32_t position = holes() > 0 ? positions_.lowest_absent() : frontier_++;
@@ -22,8 +19,9 @@ std::uint32_t SubPool::allocate() {
 
 bool SubPool::release(std::uint32_t index) {
   ids_.expire(index);
-  if (pins_[index] != 0) {
-    is_pending_[index] = 1;
+  IdTable::Readers& readers = ids_.readers(index);
+  if (readers.pins != 0) {
+    readers.is_pending = true;
     ++pending_;
     return false;
   }
@@ -40,21 +38,21 @@ void SubPool::vacate(std::uint32_t index) {
 }
 
 void SubPool::pin(std::uint32_t index) {
-  CHECK(pins_[index] < std::numeric_limits<std::uint16_t>::max(), "name {} has {} pins", index,
-        pins_[index]);
-  if (pins_[index]++ == 0) {
+  std::uint16_t& pins = ids_.readers(index).pins;
+  CHECK(pins < std::numeric_limits<std::uint16_t>::max(), "name {} has {} pins", index, pins);
+  if (pins++ == 0) {
     pinned_positions_.insert(ids_.position(index));
     ++pinned_entries_;
   }
 }
 
 bool SubPool::unpin(std::uint32_t index) {
-  CHECK(pins_[index] > 0, "name {} has no pin to drop", index);
-  if (--pins_[index] > 0) return false;
+  IdTable::Readers& readers = ids_.readers(index);
+  CHECK(readers.pins > 0, "name {} has no pin to drop", index);
+  if (--readers.pins > 0) return false;
   pinned_positions_.erase(ids_.position(index));
   --pinned_entries_;
-  if (is_pending_[index] == 0) return false;
-  is_pending_[index] = 0;
+  if (!std::exchange(readers.is_pending, false)) return false;
   --pending_;
   vacate(index);
   return true;
@@ -64,8 +62,8 @@ SubPool::Relocation SubPool::move_last() {
   const std::uint32_t from = frontier_ - 1;
   const std::uint32_t to = positions_.lowest_absent();
   const std::uint32_t index = ids_.index_at(from);
-  CHECK(to < from && pins_[index] == 0, "position {} ({} pins) cannot move to {}", from,
-        pins_[index], to);
+  CHECK(to < from && !is_pinned(index), "position {} ({} pins) cannot move to {}", from,
+        ids_.readers(index).pins, to);
   ids_.rebind(index, to);
   positions_.insert(to);
   positions_.erase(from);
@@ -88,15 +86,16 @@ Result<void> SubPool::integrity_check() const {
     if (taken_by_name != positions_.contains(i)) {
       return fail(StatusCode::kInternal, "position {} is both taken and free", i);
     }
-    const bool pinned_there = taken_by_name && pins_[ids_.index_at(i)] != 0;
+    const bool pinned_there = taken_by_name && is_pinned(ids_.index_at(i));
     if (pinned_there != pinned_positions_.contains(i)) {
       return fail(StatusCode::kInternal, "the pins of position {} are inconsistent", i);
     }
-    if (is_pending_[i] != 0 && pins_[i] == 0) {
+    const IdTable::Readers& readers = ids_.readers(i);
+    if (readers.is_pending && readers.pins == 0) {
       return fail(StatusCode::kInternal, "name {} has neither an owner nor a pin", i);
     }
-    pending += is_pending_[i];
-    pinned += pins_[i] != 0 ? 1u : 0u;
+    pending += readers.is_pending ? 1u : 0u;
+    pinned += readers.pins != 0 ? 1u : 0u;
   }
   if (pending != pending_ || pinned != pinned_entries_) {
     return fail(StatusCode::kInternal, "{} of {} pending and {} of {} pinned entries found",

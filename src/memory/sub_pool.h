@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "memory/id_table.h"
 #include "memory/sub_pool_positions.h"
@@ -24,7 +23,7 @@ class SubPool {
 
   explicit SubPool(std::uint32_t capacity);
 
-  std::uint32_t capacity() const { return static_cast<std::uint32_t>(pins_.size()); }
+  std::uint32_t capacity() const { return ids_.capacity(); }
   std::uint32_t taken() const { return ids_.used(); }
   std::uint32_t frontier() const { return frontier_; }
   std::uint32_t holes() const { return frontier_ - taken(); }
@@ -48,7 +47,7 @@ class SubPool {
   void pin(std::uint32_t index);
   // True if this was the last pin of an entry without an owner: its position is free now.
   bool unpin(std::uint32_t index);
-  bool is_pinned(std::uint32_t index) const { return pins_[index] != 0; }
+  bool is_pinned(std::uint32_t index) const { return ids_.readers(index).pins != 0; }
 
   // Moves the entry next to the middle into the deepest hole. Needs a hole, and no pin on it.
   Relocation move_last();
@@ -62,10 +61,8 @@ class SubPool {
   void vacate(std::uint32_t index);
 
   IdTable ids_;
-  PositionSet positions_;                 // taken
-  PositionSet pinned_positions_;          // taken, with pins
-  std::vector<std::uint16_t> pins_;       // by name
-  std::vector<std::uint8_t> is_pending_;  // by name
+  PositionSet positions_;         // taken
+  PositionSet pinned_positions_;  // taken, with pins
   std::uint32_t frontier_ = 0;
   std::uint32_t pending_ = 0;
   std::uint32_t pinned_entries_ = 0;
