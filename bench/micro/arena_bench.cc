@@ -5,6 +5,7 @@
 //   arena_bench [TICKS]     length of the flipping load, 14,000 by default
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -69,55 +70,77 @@ double clock_ns() {
   return empty.quantile(0.5);
 }
 
-// Half full of pages with holes all over and as many states as fill a quarter; then pairs of a free
-// at random and an allocation.
-void time_calls(std::int64_t page_rows) {
-  constexpr int kCalls = 200'000;
-  const auto arena = make_arena(page_rows);
-  Random random(1);
-  const double overhead = clock_ns();
-  std::vector<StateHandle> states;
-  for (std::uint64_t i = 0; i < 270; ++i) states.push_back(arena->allocate_work(RequestId{i}));
-  std::vector<PageHandle> pages(
-      static_cast<std::size_t>(arena->headroom(EntryKind::kPage) * 9 / 10));
-  CHECK(arena->allocate_pages(pages), "{} pages do not fit", pages.size());
-  std::shuffle(pages.begin(), pages.end(), random);
-  for (std::size_t i = 0; i < pages.size() / 3; ++i) pages[i].reset();
-  pages.erase(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(pages.size() / 3));
+// A full arena in which requests come and go, each with a state and a run of pages: frees and
+// allocations of single entries, of a request's pages and, as the worst case, of pages at random.
+class Calls {
+ public:
+  explicit Calls(std::int64_t page_rows) : arena_(make_arena(page_rows)), page_rows_(page_rows) {
+    for (std::uint64_t i = 0; i < kRequests; ++i) {
+      states_.push_back(arena_->allocate_work(RequestId{i}));
+    }
+    const std::int64_t count = arena_->headroom(EntryKind::kPage);
+    runs_.resize(static_cast<std::size_t>(count / kRun));
+    for (auto& run : runs_) CHECK(arena_->allocate_pages(run), "a run does not fit");
+    // Scatter half of the runs over the holes of the others.
+    for (int i = 0; i < 20; ++i) {
+      std::shuffle(runs_.begin(), runs_.end(), random_);
+      const std::span some(runs_.data(), runs_.size() / 2);
+      for (auto& run : some) run = {};
+      for (auto& run : some) CHECK(arena_->allocate_pages(run), "a run does not fit");
+    }
+  }
 
-  Samples free_page(overhead);
-  Samples allocate_page(overhead);
-  Samples free_state(overhead);
-  Samples allocate_state(overhead);
-  Samples allocate_128(overhead);
-  Samples free_128(overhead);
-  for (int i = 0; i < kCalls; ++i) {
-    PageHandle& page = pages[random() % pages.size()];
-    free_page.add([&] { page.reset(); });
-    allocate_page.add([&] { page = arena->allocate_page(); });
-    StateHandle& state = states[random() % states.size()];
-    free_state.add([&] { state.reset(); });
-    allocate_state.add([&] { state = arena->allocate_work(RequestId{1}); });
+  void print() {
+    const double overhead = clock_ns();
+    Samples free_page(overhead);
+    Samples take_page(overhead);
+    Samples free_state(overhead);
+    Samples take_state(overhead);
+    Samples free_run(overhead);
+    Samples take_run(overhead);
+    for (int i = 0; i < kRounds; ++i) {
+      auto& run = runs_[random_() % runs_.size()];
+      for (PageHandle& page : run) free_page.add([&] { page.reset(); });
+      for (PageHandle& page : run) take_page.add([&] { page = arena_->allocate_page(); });
+      auto& other_run = runs_[random_() % runs_.size()];
+      free_run.add([&] { other_run = {}; });
+      take_run.add([&] { CHECK(arena_->allocate_pages(other_run), "a run does not fit"); });
+    }
+    for (int i = 0; i < 10 * kRounds; ++i) {
+      StateHandle& state = states_[random_() % states_.size()];
+      free_state.add([&] { state.reset(); });
+      take_state.add([&] { state = arena_->allocate_work(RequestId{1}); });
+    }
+    Samples free_any(overhead);
+    for (int i = 0; i < 100 * kRounds; ++i) {
+      PageHandle& page = runs_[random_() % runs_.size()][random_() % kRun];
+      CHECK(static_cast<bool>(page), "a page is missing");  // its owner has the handle at hand
+      free_any.add([&] { page.reset(); });
+      page = arena_->allocate_page();
+    }
+    fmt::print("\n{} pages of {} rows and {} states; {:.0f} ns of reading the clock subtracted\n\n",
+               runs_.size() * kRun, page_rows_, states_.size(), overhead);
+    fmt::print("| call | samples | p50 ns | p99 ns |\n|---|---|---|---|\n");
+    take_page.print("allocate a page");
+    free_page.print("free a page, one after the other of a request");
+    free_any.print("free a page at random");
+    take_state.print("allocate a state");
+    free_state.print("free a state");
+    take_run.print("allocate 128 pages");
+    free_run.print("free 128 pages");
   }
-  for (int i = 0; i < kCalls / 100; ++i) {
-    const std::size_t first = random() % (pages.size() - 128);
-    const std::span<PageHandle> some(&pages[first], 128);
-    free_128.add([&] {
-      for (PageHandle& page : some) page.reset();
-    });
-    allocate_128.add([&] { CHECK(arena->allocate_pages(some), "128 pages do not fit"); });
-    std::shuffle(pages.begin(), pages.begin() + 1000, random);
-  }
-  fmt::print("\n{} pages of {} rows and {} states; clock read of {:.0f} ns subtracted\n\n",
-             pages.size(), page_rows, states.size(), overhead);
-  fmt::print("| call | samples | p50 ns | p99 ns |\n|---|---|---|---|\n");
-  allocate_page.print("allocate a page");
-  free_page.print("free a page");
-  allocate_state.print("allocate a state");
-  free_state.print("free a state");
-  allocate_128.print("allocate 128 pages");
-  free_128.print("free 128 pages");
-}
+
+ private:
+  static constexpr std::size_t kRun = 128;
+  static constexpr std::uint64_t kRequests = 270;
+  static constexpr int kRounds = 2000;
+
+  std::unique_ptr<Arena> arena_;
+  std::int64_t page_rows_;
+  Random random_{1};
+  std::vector<StateHandle> states_;
+  std::vector<std::array<PageHandle, kRun>> runs_;
+};
 
 // --- Bytes moved --------------------------------------------------------------------------------
 
@@ -211,8 +234,8 @@ class FlippingLoad {
 
 int main(int argc, char** argv) {
   const std::int64_t ticks = argc > 1 ? std::atoll(argv[1]) : 14'000;
-  tandem::time_calls(64);
-  tandem::time_calls(16);
+  tandem::Calls(64).print();
+  tandem::Calls(16).print();
   fmt::print("\n{} ticks of the flipping load, 3 seeds\n\n", ticks);
   fmt::print(
       "| rows a page | freed GB | moved GB | moved / freed | largest chunk MB | admitted | "

@@ -15,30 +15,33 @@ class IdTable {
  public:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 
-  // What a sub-pool knows of a name's readers. It stands here because a free touches all facts of a
-  // name: one cache line instead of four.
-  struct Readers {
-    std::uint16_t pins = 0;
-    bool is_pending = false;  // without owner, kept by the pins
-  };
-
   // Names and positions are both in [0, capacity).
   explicit IdTable(std::uint32_t capacity);
 
-  // Takes an unused name for `position`, the one last returned first.
-  std::uint32_t bind(std::uint32_t position);
-  // The entry moved to `position`, which must be unused.
-  void rebind(std::uint32_t index, std::uint32_t position);
+  // Takes an unused name for `position`, the one last returned first. There must be one.
+  std::uint32_t bind(std::uint32_t position) {
+    const std::uint32_t index = unused_.back();
+    unused_.pop_back();
+    rebind(index, position);
+    return index;
+  }
+  // The entry moved to `position`.
+  void rebind(std::uint32_t index, std::uint32_t position) {
+    names_[index].position = position;
+    index_[position] = index;
+  }
   // From here on whoever still holds the name is recognised as late.
   void expire(std::uint32_t index) { ++names_[index].generation; }
   // The name is unused again.
-  void unbind(std::uint32_t index);
+  void unbind(std::uint32_t index) {
+    names_[index].position = kNone;
+    unused_.push_back(index);
+  }
 
   std::uint32_t position(std::uint32_t index) const { return names_[index].position; }
+  // Of a position that is taken; the table does not know which are.
   std::uint32_t index_at(std::uint32_t position) const { return index_[position]; }
   std::uint32_t generation(std::uint32_t index) const { return names_[index].generation; }
-  Readers& readers(std::uint32_t index) { return names_[index].readers; }
-  const Readers& readers(std::uint32_t index) const { return names_[index].readers; }
   // Whether the name is in use and of this generation. Any index may be asked.
   bool names(std::uint32_t index, std::uint32_t generation) const {
     return index < names_.size() && names_[index].generation == generation &&
@@ -51,14 +54,14 @@ class IdTable {
   Result<void> integrity_check() const;
 
  private:
-  struct alignas(16) Name {
+  // In one word, since a free at random waits for its cache line and for nothing else.
+  struct Name {
     std::uint32_t position = kNone;  // kNone: unused
     std::uint32_t generation = 0;
-    Readers readers;
   };
 
   std::vector<Name> names_;
-  std::vector<std::uint32_t> index_;   // by position; kNone: no entry there
+  std::vector<std::uint32_t> index_;   // by position; stale where no entry lies
   std::vector<std::uint32_t> unused_;  // names, a stack
 };
 

@@ -8,7 +8,7 @@
 namespace tandem {
 
 SubPool::SubPool(std::uint32_t capacity)
-    : ids_(capacity), positions_(capacity), pinned_positions_(capacity) {}
+    : ids_(capacity), positions_(capacity), pinned_positions_(capacity), readers_(capacity) {}
 
 std::uint32_t SubPool::allocate() {
   const std::uint32_t position = holes() > 0 ? positions_.lowest_absent() : frontier_++;
@@ -19,9 +19,8 @@ std::uint32_t SubPool::allocate() {
 
 bool SubPool::release(std::uint32_t index) {
   ids_.expire(index);
-  IdTable::Readers& readers = ids_.readers(index);
-  if (readers.pins != 0) {
-    readers.is_pending = true;
+  if (pinned_entries_ > 0 && is_pinned(index)) {
+    readers_[index].is_pending = true;
     ++pending_;
     return false;
   }
@@ -38,7 +37,7 @@ void SubPool::vacate(std::uint32_t index) {
 }
 
 void SubPool::pin(std::uint32_t index) {
-  std::uint16_t& pins = ids_.readers(index).pins;
+  std::uint16_t& pins = readers_[index].pins;
   CHECK(pins < std::numeric_limits<std::uint16_t>::max(), "name {} has {} pins", index, pins);
   if (pins++ == 0) {
     pinned_positions_.insert(ids_.position(index));
@@ -47,7 +46,7 @@ void SubPool::pin(std::uint32_t index) {
 }
 
 bool SubPool::unpin(std::uint32_t index) {
-  IdTable::Readers& readers = ids_.readers(index);
+  Readers& readers = readers_[index];
   CHECK(readers.pins > 0, "name {} has no pin to drop", index);
   if (--readers.pins > 0) return false;
   pinned_positions_.erase(ids_.position(index));
@@ -63,7 +62,7 @@ SubPool::Relocation SubPool::move_last() {
   const std::uint32_t to = positions_.lowest_absent();
   const std::uint32_t index = ids_.index_at(from);
   CHECK(to < from && !is_pinned(index), "position {} ({} pins) cannot move to {}", from,
-        ids_.readers(index).pins, to);
+        readers_[index].pins, to);
   ids_.rebind(index, to);
   positions_.insert(to);
   positions_.erase(from);
@@ -79,27 +78,30 @@ Result<void> SubPool::integrity_check() const {
     return fail(StatusCode::kInternal, "{} entries end at {}, the frontier is {}", taken(),
                 positions_.end(), frontier_);
   }
+  std::uint32_t found = 0;
   std::uint32_t pending = 0;
   std::uint32_t pinned = 0;
   for (std::uint32_t i = 0; i < capacity(); ++i) {
-    const bool taken_by_name = ids_.index_at(i) != IdTable::kNone;
-    if (taken_by_name != positions_.contains(i)) {
-      return fail(StatusCode::kInternal, "position {} is both taken and free", i);
+    const bool is_taken = positions_.contains(i);
+    if (is_taken && ids_.position(ids_.index_at(i)) != i) {
+      return fail(StatusCode::kInternal, "position {} is taken by no name", i);
     }
-    const bool pinned_there = taken_by_name && is_pinned(ids_.index_at(i));
+    found += is_taken ? 1u : 0u;
+    const bool pinned_there = is_taken && is_pinned(ids_.index_at(i));
     if (pinned_there != pinned_positions_.contains(i)) {
       return fail(StatusCode::kInternal, "the pins of position {} are inconsistent", i);
     }
-    const IdTable::Readers& readers = ids_.readers(i);
+    const Readers& readers = readers_[i];
     if (readers.is_pending && readers.pins == 0) {
       return fail(StatusCode::kInternal, "name {} has neither an owner nor a pin", i);
     }
     pending += readers.is_pending ? 1u : 0u;
     pinned += readers.pins != 0 ? 1u : 0u;
   }
-  if (pending != pending_ || pinned != pinned_entries_) {
-    return fail(StatusCode::kInternal, "{} of {} pending and {} of {} pinned entries found",
-                pending, pending_, pinned, pinned_entries_);
+  if (found != taken() || pending != pending_ || pinned != pinned_entries_) {
+    return fail(StatusCode::kInternal,
+                "found {} entries, {} pending and {} pinned, not {}, {} and {}", found, pending,
+                pinned, taken(), pending_, pinned_entries_);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "memory/id_table.h"
 #include "memory/sub_pool_positions.h"
@@ -47,7 +48,7 @@ class SubPool {
   void pin(std::uint32_t index);
   // True if this was the last pin of an entry without an owner: its position is free now.
   bool unpin(std::uint32_t index);
-  bool is_pinned(std::uint32_t index) const { return ids_.readers(index).pins != 0; }
+  bool is_pinned(std::uint32_t index) const { return readers_[index].pins != 0; }
 
   // Moves the entry next to the middle into the deepest hole. Needs a hole, and no pin on it.
   Relocation move_last();
@@ -58,11 +59,17 @@ class SubPool {
   Result<void> integrity_check() const;
 
  private:
+  struct Readers {
+    std::uint16_t pins = 0;
+    bool is_pending = false;  // without owner, kept by the pins
+  };
+
   void vacate(std::uint32_t index);
 
   IdTable ids_;
   PositionSet positions_;         // taken
   PositionSet pinned_positions_;  // taken, with pins
+  std::vector<Readers> readers_;  // by name
   std::uint32_t frontier_ = 0;
   std::uint32_t pending_ = 0;
   std::uint32_t pinned_entries_ = 0;
