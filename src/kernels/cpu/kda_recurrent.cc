@@ -15,7 +15,7 @@ namespace tandem::cpu::HWY_NAMESPACE {
 void kda_recurrent(const KdaArgs& args, ThreadTeam& team) {
   for_heads(args, team, [&](const KdaSequence& sequence, std::int64_t head) HWY_ATTR {
     static thread_local Scratch scratch;
-    float* buffer = scratch.floats(3 * kRecurrentTokens * args.head_dim);
+    float* buffer = scratch.floats(3 * kRecurrentTokens * whole_vectors(args.head_dim));
     float* state = sequence.state + head * args.head_dim * args.head_dim;
     recurrent_head(args, head, sequence.first_row, sequence.rows, state, buffer);
   });

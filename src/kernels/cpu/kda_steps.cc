@@ -22,8 +22,7 @@ struct ConvInputs {
   std::int64_t kept;  // rows of the window
   std::int64_t first_row;
 
-  HWY_INLINE Floats load_up_to_channel(std::int64_t i, std::int64_t channel,
-                                       std::int64_t count) const {
+  HWY_INLINE Floats at(std::int64_t i, std::int64_t channel, std::int64_t count) const {
     if (i < kept) return load_up_to(window + i * x.columns + channel, count);
     const Floats v = load_up_to(x.row(first_row + i - kept) + channel, count);
     if constexpr (std::is_same_v<T, BF16>) {
@@ -34,33 +33,31 @@ struct ConvInputs {
   }
 };
 
-// One vector of channels through all rows of a sequence; then its part of the window.
-template <class T>
-HWY_INLINE void convolve_channels(const ShortConvArgs& args, const ConvInputs<T>& inputs,
-                                  std::int64_t rows, std::int64_t channel, std::int64_t count) {
-  const std::int64_t channels = args.x.columns;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    Floats sum = hn::Zero(FloatTag());
-    for (std::int64_t j = 0; j < args.width; ++j) {
-      const Floats weight = load_up_to(args.weight + j * channels + channel, count);
-      sum = hn::MulAdd(weight, inputs.load_up_to_channel(r + j, channel, count), sum);
-    }
-    store_up_to(silu(sum), args.y.row(inputs.first_row + r) + channel, count);
-  }
-  // In ascending order: with fewer rows than the window keeps, a row moves down within it.
-  for (std::int64_t i = 0; i < inputs.kept; ++i) {
-    store_up_to(inputs.load_up_to_channel(rows + i, channel, count),
-                inputs.window + i * channels + channel, count);
-  }
-}
-
+// Channels [first, last) of one sequence, row by row; then their part of the window.
 template <class T>
 void convolve(const ShortConvArgs& args, const KdaSequence& sequence, std::int64_t first,
               std::int64_t last) {
+  const std::int64_t channels = args.x.columns;
   const ConvInputs<T> inputs = {args.x, reinterpret_cast<T*>(sequence.window), args.width - 1,
                                 sequence.first_row};
-  for (std::int64_t c = first; c < last; c += kLanes) {
-    convolve_channels(args, inputs, sequence.rows, c, std::min(kLanes, last - c));
+  for (std::int64_t r = 0; r < sequence.rows; ++r) {
+    float* y = args.y.row(sequence.first_row + r);
+    for (std::int64_t c = first; c < last; c += kLanes) {
+      const std::int64_t count = std::min(kLanes, last - c);
+      Floats sum = hn::Zero(FloatTag());
+      for (std::int64_t j = 0; j < args.width; ++j) {
+        const Floats weight = load_up_to(args.weight + j * channels + c, count);
+        sum = hn::MulAdd(weight, inputs.at(r + j, c, count), sum);
+      }
+      store_up_to(silu(sum), y + c, count);
+    }
+  }
+  // In ascending order: with fewer rows than the window keeps, a row moves down within it.
+  for (std::int64_t i = 0; i < inputs.kept; ++i) {
+    for (std::int64_t c = first; c < last; c += kLanes) {
+      const std::int64_t count = std::min(kLanes, last - c);
+      store_up_to(inputs.at(sequence.rows + i, c, count), inputs.window + i * channels + c, count);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // rule.
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -20,19 +21,22 @@ HWY_BEFORE_NAMESPACE();
 namespace tandem::cpu::HWY_NAMESPACE {
 
 // Tokens [row, row + count) of a head. q and k are copies, normalised, q scaled by d^-1/2; decay is
-// a copy too, exp(g). All of them [count, d].
+// a copy too, exp(g). All of them [count, d] in rows of `stride`, whole vectors with zeros behind
+// d.
 struct HeadTokens {
-  const float* q;
-  const float* k;
-  const float* decay;
-  const float* v;  // rows of v_stride
-  std::int64_t v_stride;
-  const float* beta;  // elements of beta_stride
-  std::int64_t beta_stride;
-  float* o;  // rows of o_stride
-  std::int64_t o_stride;
   std::int64_t count;
+  std::int64_t stride;
+  float* q;
+  float* k;
+  float* decay;
+  ConstActivations v;     // [count, d]
+  ConstActivations beta;  // [count, 1]
+  Activations o;          // [count, d]
 };
+
+HWY_INLINE std::int64_t whole_vectors(std::int64_t size) {
+  return (size + kLanes - 1) / kLanes * kLanes;
+}
 
 HWY_INLINE void normalise_row(const float* x, std::int64_t d, float factor, float* y) {
   const float scale = factor / std::sqrt(sum_of_squares(x, d) + kKdaNormEps);
@@ -41,33 +45,37 @@ HWY_INLINE void normalise_row(const float* x, std::int64_t d, float factor, floa
       d, y, [s](Floats v) HWY_ATTR { return hn::Mul(v, s); }, x);
 }
 
-// `buffer` holds 3 * count * d floats.
+// `buffer` holds 3 * count * whole_vectors(d) floats.
 HWY_INLINE HeadTokens head_tokens(const KdaArgs& args, std::int64_t head, std::int64_t row,
                                   std::int64_t count, float* buffer) {
   const std::int64_t d = args.head_dim;
   const std::int64_t inner = args.heads * d;
+  const std::int64_t stride = whole_vectors(d);
   const float query_scale = 1.0f / std::sqrt(static_cast<float>(d));
   float* q = buffer;
-  float* k = q + count * d;
-  float* decay = k + count * d;
+  float* k = q + count * stride;
+  float* decay = k + count * stride;
   for (std::int64_t t = 0; t < count; ++t) {
+    const std::int64_t at = t * stride;
     const float* x = args.qkv.row(row + t) + head * d;
-    normalise_row(x, d, query_scale, q + t * d);
-    normalise_row(x + inner, d, 1.0f, k + t * d);
+    const float* g = args.decay.row(row + t) + head * d;
+    normalise_row(x, d, query_scale, q + at);
+    normalise_row(x + inner, d, 1.0f, k + at);
     map(
-        d, decay + t * d, [](Floats g) HWY_ATTR { return exp(g); },
-        args.decay.row(row + t) + head * d);
+        d, decay + at, [](Floats v) HWY_ATTR { return exp(v); }, g);
+    for (float* copy : {q, k, decay}) std::fill(copy + at + d, copy + at + stride, 0.0f);
   }
-  return {q,
+  const auto rows = [&](auto view, std::int64_t first, std::int64_t columns) {
+    return decltype(view){view.row(row) + first, count, columns, view.stride};
+  };
+  return {count,
+          stride,
+          q,
           k,
           decay,
-          args.qkv.row(row) + 2 * inner + head * d,
-          args.qkv.stride,
-          args.beta.row(row) + head,
-          args.beta.stride,
-          args.o.row(row) + head * d,
-          args.o.stride,
-          count};
+          rows(args.qkv, 2 * inner + head * d, d),
+          rows(args.beta, head, 1),
+          rows(args.o, head * d, d)};
 }
 
 // Kv vectors of value columns of one head's state, or (kTail) the first `part` lanes of the last
@@ -127,24 +135,25 @@ struct ValueBlock {
     Floats prediction[Kv];
     predict(tokens.decay, tokens.k, prediction);
     for (std::int64_t t = 0; t < tokens.count; ++t) {
-      const Floats beta = hn::Set(FloatTag(), tokens.beta[t * tokens.beta_stride]);
-      const float* v = tokens.v + t * tokens.v_stride + column;
+      const Floats beta = hn::Set(FloatTag(), *tokens.beta.row(t));
+      const float* v = tokens.v.row(t) + column;
       Floats e[Kv];
       TANDEM_UNROLL
       for (int c = 0; c < Kv; ++c) {
         e[c] = hn::Mul(beta, hn::Sub(load_part<kTail>(v + c * kLanes, part), prediction[c]));
       }
-      const float* q = tokens.q + t * d;
-      const float* k = tokens.k + t * d;
+      const float* q = tokens.q + t * tokens.stride;
+      const float* k = tokens.k + t * tokens.stride;
       Floats o[Kv];
       if (t + 1 < tokens.count) {
-        update<true>(k, q, e, tokens.decay + (t + 1) * d, k + d, o, prediction);
+        update<true>(k, q, e, tokens.decay + (t + 1) * tokens.stride, k + tokens.stride, o,
+                     prediction);
       } else {
         update<false>(k, q, e, nullptr, nullptr, o, prediction);
       }
       TANDEM_UNROLL
       for (int c = 0; c < Kv; ++c) {
-        store_part<kTail>(o[c], tokens.o + t * tokens.o_stride + column + c * kLanes, part);
+        store_part<kTail>(o[c], tokens.o.row(t) + column + c * kLanes, part);
       }
     }
   }
@@ -158,7 +167,8 @@ struct ValueBlock {
 // Tokens prepared at a time: their keys, queries and decays stay in the first-level cache.
 inline constexpr std::int64_t kRecurrentTokens = 8;
 
-// The recurrence over rows [row, row + rows) of one head.
+// The recurrence over rows [row, row + rows) of one head. `buffer` holds
+// 3 * kRecurrentTokens * whole_vectors(d) floats.
 HWY_INLINE void recurrent_head(const KdaArgs& args, std::int64_t head, std::int64_t row,
                                std::int64_t rows, float* state, float* buffer) {
   constexpr int kVectors = 4;

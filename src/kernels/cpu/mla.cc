@@ -129,7 +129,7 @@ HWY_EXPORT(finish_context);
 
 namespace {
 
-constexpr std::int64_t kMaxHeadsTogether = 8;
+constexpr std::int64_t kMaxHeadsTogether = 32;
 constexpr std::int64_t kMaxRowsTogether = 32;
 constexpr std::int64_t kTokenBlock = 64;
 

@@ -33,28 +33,48 @@ HWY_INLINE void scale_row(const float* x, const float* weight, float scale, std:
       weight);
 }
 
-// gate_beta tanh(gate/gate_beta) sigmoid(gate) * up_beta tanh(up/up_beta)
-HWY_INLINE Floats situ_glu(Floats gate, Floats up, float gate_beta, float up_beta) {
+// tanh(x) as numerator / denominator, so that factors can share one division. Beyond 9.1 tanh is 1
+// to fp32, and both stay below 1e9.
+struct Ratio {
+  Floats numerator;
+  Floats denominator;
+};
+
+HWY_INLINE Ratio tanh_ratio(Floats x) {
   const FloatTag d;
-  const Floats a = hn::Set(d, gate_beta);
-  const Floats b = hn::Set(d, up_beta);
-  const Floats bounded_gate = hn::Mul(hn::Mul(a, tanh(hn::Div(gate, a))), sigmoid(gate));
-  return hn::Mul(bounded_gate, hn::Mul(b, tanh(hn::Div(up, b))));
+  const Floats two = hn::Set(d, 2.0f);
+  const Floats limit = hn::Set(d, 9.1f);
+  const Floats size = hn::IfThenElse(hn::Gt(hn::Abs(x), limit), limit, hn::Abs(x));
+  const Floats grown = hn::Expm1(d, hn::Mul(size, two));
+  return {hn::CopySign(grown, x), hn::Add(grown, two)};
 }
+
+// gate_beta tanh(gate/gate_beta) sigmoid(gate) * up_beta tanh(up/up_beta)
+class SituGlu {
+ public:
+  explicit HWY_INLINE SituGlu(const ActivationSpec& spec)
+      : gate_factor_(hn::Set(FloatTag(), 1.0f / spec.gate_beta)),
+        up_factor_(hn::Set(FloatTag(), 1.0f / spec.up_beta)),
+        bound_(hn::Set(FloatTag(), spec.gate_beta * spec.up_beta)) {}
+
+  HWY_INLINE Floats operator()(Floats gate, Floats up) const {
+    const Ratio a = tanh_ratio(hn::Mul(gate, gate_factor_));
+    const Ratio b = tanh_ratio(hn::Mul(up, up_factor_));
+    const Floats both =
+        hn::Div(hn::Mul(a.numerator, b.numerator), hn::Mul(a.denominator, b.denominator));
+    return hn::Mul(hn::Mul(both, bound_), sigmoid(gate));
+  }
+
+ private:
+  Floats gate_factor_, up_factor_, bound_;
+};
 
 // y = activation(gate, up); y may be gate.
 HWY_INLINE void activate_row(const ActivationSpec& spec, const float* gate, const float* up,
                              std::int64_t size, float* y) {
-  if (spec.kind == GatedActivation::kSituGlu) {
-    map(
-        size, y,
-        [&spec](Floats g, Floats u)
-            HWY_ATTR { return situ_glu(g, u, spec.gate_beta, spec.up_beta); },
-        gate, up);
-  } else {
-    map(
-        size, y, [](Floats g, Floats u) HWY_ATTR { return hn::Mul(silu(g), u); }, gate, up);
-  }
+  if (spec.kind == GatedActivation::kSituGlu) return map(size, y, SituGlu(spec), gate, up);
+  map(
+      size, y, [](Floats g, Floats u) HWY_ATTR { return hn::Mul(silu(g), u); }, gate, up);
 }
 
 // body(row) for every row; `ns_per_element` steers the grain.

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products.h"
@@ -158,58 +159,90 @@ HWY_INLINE void dot_all(Dense<T> w, ConstActivations x, Activations y) {
 
 // ---- MXFP4
 
-// Codes decode through a byte table to twice their value, so that they are integers.
-alignas(16) inline constexpr std::array<std::int8_t, 16> kTwiceE2m1 = {
-    0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-// Half the scale of every E8M0 byte: 2^(byte-128), exact, subnormal for 0 and 1.
-inline constexpr std::array<float, 256> kHalfScale = [] {
+// The value of every E8M0 byte: 2^(byte-127), exact; subnormal for 0.
+inline constexpr std::array<float, 256> kScale = [] {
   std::array<float, 256> table{};
-  table[0] = std::bit_cast<float>(0x00200000u);
-  table[1] = std::bit_cast<float>(0x00400000u);
-  for (std::uint32_t b = 2; b < 255; ++b) table[b] = std::bit_cast<float>((b - 1) << 23);
-  table[255] = std::bit_cast<float>(0x7fc00000u);
+  table[0] = 0x1p-127f;
+  for (std::uint32_t b = 1; b < 255; ++b) table[b] = std::bit_cast<float>(b << 23);
+  table[255] = std::numeric_limits<float>::quiet_NaN();
   return table;
 }();
 
 inline constexpr std::int64_t kGroup = kMxfp4GroupSize;
 inline constexpr int kGroupVectors = static_cast<int>(kGroup / kLanes);
 
-// Twice the values of a group, in column order. -0 becomes +0, which no sum can tell.
-HWY_INLINE void decode_codes(const std::uint8_t* packed, std::int8_t* codes) {
 #if HWY_TARGET == HWY_SCALAR
-  for (int i = 0; i < kGroup / 2; ++i) {
-    codes[2 * i] = kTwiceE2m1[packed[i] & 15];
-    codes[2 * i + 1] = kTwiceE2m1[packed[i] >> 4];
+HWY_INLINE void decode_group(const std::uint8_t* packed, std::uint8_t scale,
+                             Floats (&values)[kGroupVectors]) {
+  for (int i = 0; i < kGroupVectors; ++i) {
+    const int code = i % 2 == 0 ? packed[i / 2] & 15 : packed[i / 2] >> 4;
+    values[i] = hn::Set(FloatTag(), kE2m1Values[static_cast<std::size_t>(code)] * kScale[scale]);
   }
-#else
-  const hn::Full128<std::uint8_t> d8;
-  const hn::Full128<std::int8_t> di8;
-  const auto table = hn::Load(di8, kTwiceE2m1.data());
-  const auto nibble = hn::Set(d8, 15);
-  const auto bytes = hn::LoadU(d8, packed);
-  const auto even = hn::TableLookupBytes(table, hn::BitCast(di8, hn::And(bytes, nibble)));
-  const auto odd =
-      hn::TableLookupBytes(table, hn::BitCast(di8, hn::And(hn::ShiftRight<4>(bytes), nibble)));
-  hn::Store(hn::InterleaveLower(di8, even, odd), di8, codes);
-  hn::Store(hn::InterleaveUpper(di8, even, odd), di8, codes + 16);
-#endif
 }
+#else
+// Bits 16-23 and 24-31 of the fp32 value of every code; the lower half is zero.
+alignas(16) inline constexpr std::array<std::uint8_t, 16> kE2m1Lower = {
+    0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0, 0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0};
+alignas(16) inline constexpr std::array<std::uint8_t, 16> kE2m1Upper = {
+    0x00, 0x3F, 0x3F, 0x3F, 0x40, 0x40, 0x40, 0x40, 0x80, 0xBF, 0xBF, 0xBF, 0xC0, 0xC0, 0xC0, 0xC0};
+
+// Shuffles work within blocks of four lanes. A pass decodes up to 16 codes a block, so that
+// widening them twice (to 16, then to 32 bits) leaves vector v of the pass with columns v*kLanes..
+// in order.
+inline constexpr int kPassVectors = kGroupVectors < 4 ? kGroupVectors : 4;
+inline constexpr int kPasses = kGroupVectors / kPassVectors;
+inline constexpr std::size_t kVectorBytes = 4 * static_cast<std::size_t>(kLanes);
+
+// The byte of a group that holds the code for every slot of every block; a byte holds two.
+alignas(
+    64) inline constexpr std::array<std::array<std::uint8_t, kVectorBytes>, kPasses> kCodeBytes =
+    [] {
+      std::array<std::array<std::uint8_t, kVectorBytes>, kPasses> bytes{};
+      for (std::size_t pass = 0; pass < kPasses; ++pass) {
+        for (std::size_t i = 0; i < kVectorBytes; ++i) {
+          const std::size_t block = i / 16, vector = i % 16 / 4, lane = block * 4 + i % 4;
+          if (vector >= kPassVectors) continue;
+          const std::size_t column = (pass * kPassVectors + vector) * kLanes + lane;
+          bytes[pass][i] = static_cast<std::uint8_t>(column / 2);
+        }
+      }
+      return bytes;
+    }();
 
 HWY_INLINE void decode_group(const std::uint8_t* packed, std::uint8_t scale,
                              Floats (&values)[kGroupVectors]) {
   const FloatTag d;
-  const hn::Rebind<std::int8_t, FloatTag> d8;
-  const hn::Rebind<std::int32_t, FloatTag> d32;
-  alignas(16) std::int8_t codes[kGroup];
-  decode_codes(packed, codes);
-  const Floats half_scale = hn::Set(d, kHalfScale[scale]);
+  const hn::Repartition<std::uint8_t, FloatTag> d8;
+  const hn::Repartition<std::uint16_t, FloatTag> d16;
+  const auto group = hn::LoadDup128(d8, packed);
+  const auto zero = hn::Zero(d16);
+  const auto lower_table = hn::LoadDup128(d8, kE2m1Lower.data());
+  const auto upper_table = hn::LoadDup128(d8, kE2m1Upper.data());
+  const Floats factor = hn::Set(d, kScale[scale]);
   TANDEM_UNROLL
-  for (int i = 0; i < kGroupVectors; ++i) {
-    const auto code = hn::PromoteTo(d32, hn::LoadU(d8, codes + i * kLanes));
-    values[i] = hn::Mul(hn::ConvertTo(d, code), half_scale);
+  for (int pass = 0; pass < kPasses; ++pass) {
+    // Slots come in pairs that share a byte: the even one takes the low nibble, the odd one the
+    // high.
+    const auto bytes = hn::BitCast(
+        d16, hn::TableLookupBytes(group,
+                                  hn::Load(d8, kCodeBytes[static_cast<std::size_t>(pass)].data())));
+    const auto low = hn::And(bytes, hn::Set(d16, 0x000F));
+    const auto high = hn::And(hn::ShiftRight<4>(bytes), hn::Set(d16, 0x0F00));
+    const auto codes = hn::BitCast(d8, hn::Or(low, high));
+    const auto lower = hn::TableLookupBytes(lower_table, codes);
+    const auto upper = hn::TableLookupBytes(upper_table, codes);
+    const auto store_pair = [&](auto halves, int first) HWY_ATTR {
+      const auto bits = hn::BitCast(d16, halves);
+      values[first] = hn::Mul(hn::BitCast(d, hn::InterleaveLower(d16, zero, bits)), factor);
+      values[first + 1] = hn::Mul(hn::BitCast(d, hn::InterleaveUpper(d16, zero, bits)), factor);
+    };
+    store_pair(hn::InterleaveLower(d8, lower, upper), pass * kPassVectors);
+    if constexpr (kPassVectors == 4) {
+      store_pair(hn::InterleaveUpper(d8, lower, upper), pass * kPassVectors + 2);
+    }
   }
 }
+#endif
 
 struct Mxfp4Row {
   const std::uint8_t* packed;
@@ -221,6 +254,7 @@ HWY_INLINE Mxfp4Row mxfp4_row(const WeightMatrix& w, std::int64_t i) {
           w.scale + i * (w.inputs / kGroup)};
 }
 
+// values [count, inputs] = rows [first, first + count) of w, in fp32.
 HWY_INLINE void decode_rows(const WeightMatrix& w, std::int64_t first, std::int64_t count,
                             float* values) {
   for (std::int64_t r = first; r < first + count; ++r) {
@@ -228,6 +262,7 @@ HWY_INLINE void decode_rows(const WeightMatrix& w, std::int64_t first, std::int6
     for (std::int64_t g = 0; g < w.inputs / kGroup; ++g, values += kGroup) {
       Floats group[kGroupVectors];
       decode_group(row.packed + g * (kGroup / 2), row.scale[g], group);
+      TANDEM_UNROLL
       for (int i = 0; i < kGroupVectors; ++i) store(group[i], values + i * kLanes);
     }
   }
@@ -283,14 +318,16 @@ HWY_INLINE void mxfp4_dot_all(const WeightMatrix& w, ConstActivations x, Activat
 
 // ---- y[t] += sum_j a[t][j] w[j], an accumulator for each of Kt rows by Kc vectors of columns
 
-template <int Kt>
-inline constexpr int kTileVectors = Kt == 1   ? 8
-                                    : Kt == 2 ? 5
-                                              : 3;
+// Factor a[t][j] stands at data[t * row_stride + j * term_stride].
+struct Factors {
+  const float* data;
+  std::int64_t row_stride;
+  std::int64_t term_stride;
+};
 
 template <bool kTail, int Kt, int Kc, class T>
-HWY_NOINLINE void weighted_tile(const float* a, std::int64_t a_stride, Dense<T> w, float* y,
-                                std::int64_t y_stride, std::int64_t count) {
+HWY_NOINLINE void weighted_tile(Factors a, Dense<T> w, float* y, std::int64_t y_stride,
+                                std::int64_t count) {
   const FloatTag d;
   Floats sum[Kt][Kc];
   TANDEM_UNROLL
@@ -301,13 +338,13 @@ HWY_NOINLINE void weighted_tile(const float* a, std::int64_t a_stride, Dense<T> 
     }
   }
   const T* row = w.data;
-  for (std::int64_t j = 0; j < w.rows; ++j, row += w.columns) {
+  for (std::int64_t j = 0; j < w.rows; ++j, row += w.columns, a.data += a.term_stride) {
     Floats w_part[Kc];
     TANDEM_UNROLL
     for (int c = 0; c < Kc; ++c) w_part[c] = load_part<kTail>(row + c * kLanes, count);
     TANDEM_UNROLL
     for (int t = 0; t < Kt; ++t) {
-      const Floats factor = hn::Set(d, a[t * a_stride + j]);
+      const Floats factor = hn::Set(d, a.data[t * a.row_stride]);
       TANDEM_UNROLL
       for (int c = 0; c < Kc; ++c) sum[t][c] = hn::MulAdd(factor, w_part[c], sum[t][c]);
     }
@@ -321,35 +358,41 @@ HWY_NOINLINE void weighted_tile(const float* a, std::int64_t a_stride, Dense<T> 
   }
 }
 
-// Kt rows of y, all columns.
-template <int Kt, class T>
-HWY_INLINE void weighted_rows(Dense<T> w, const float* a, std::int64_t a_stride, float* y,
-                              std::int64_t y_stride, std::int64_t columns) {
-  constexpr std::int64_t kStep = kTileVectors<Kt> * kLanes;
-  std::int64_t c = 0;
-  const auto from = [&](std::int64_t column) {
-    return Dense<T>{w.data + column, w.rows, w.columns};
+// One width of tile down all rows of y: its columns of w stay in the first-level cache.
+template <bool kTail, int Kc, class T>
+HWY_INLINE void weighted_columns(Dense<T> w, Factors a, Activations y, std::int64_t column,
+                                 std::int64_t count) {
+  w.data += column;
+  const auto from = [&](std::int64_t t) {
+    return Factors{a.data + t * a.row_stride, a.row_stride, a.term_stride};
   };
-  for (; c + kStep <= columns; c += kStep) {
-    weighted_tile<false, Kt, kTileVectors<Kt>>(a, a_stride, from(c), y + c, y_stride, kLanes);
+  std::int64_t t = 0;
+  for (; t + 4 <= y.rows; t += 4) {
+    weighted_tile<kTail, 4, Kc>(from(t), w, y.row(t) + column, y.stride, count);
   }
-  for (; c + kLanes <= columns; c += kLanes) {
-    weighted_tile<false, Kt, 1>(a, a_stride, from(c), y + c, y_stride, kLanes);
+  for (; t < y.rows; ++t) {
+    weighted_tile<kTail, 1, Kc>(from(t), w, y.row(t) + column, y.stride, count);
   }
-  if (c < columns) weighted_tile<true, Kt, 1>(a, a_stride, from(c), y + c, y_stride, columns - c);
+}
+
+// All rows of y, tiles of Kc vectors as far as they go, then one vector, then a part of one.
+template <int Kc, class T>
+HWY_INLINE void weighted_rows(Dense<T> w, Factors a, Activations y) {
+  std::int64_t c = 0;
+  for (; c + Kc * kLanes <= y.columns; c += Kc * kLanes) {
+    weighted_columns<false, Kc>(w, a, y, c, kLanes);
+  }
+  for (; c + kLanes <= y.columns; c += kLanes) weighted_columns<false, 1>(w, a, y, c, kLanes);
+  if (c < y.columns) weighted_columns<true, 1>(w, a, y, c, y.columns - c);
 }
 
 template <class T>
 HWY_INLINE void weighted_all(Dense<T> w, ConstActivations a, Activations y) {
-  std::int64_t t = 0;
-  for (; t + 4 <= y.rows; t += 4) {
-    weighted_rows<4>(w, a.row(t), a.stride, y.row(t), y.stride, y.columns);
-  }
-  for (; t + 2 <= y.rows; t += 2) {
-    weighted_rows<2>(w, a.row(t), a.stride, y.row(t), y.stride, y.columns);
-  }
-  for (; t < y.rows; ++t) {
-    weighted_rows<1>(w, a.row(t), a.stride, y.row(t), y.stride, y.columns);
+  const Factors factors = {a.data, a.stride, 1};
+  if (y.rows < 4) {
+    weighted_rows<8>(w, factors, y);
+  } else {
+    weighted_rows<3>(w, factors, y);
   }
 }
 

@@ -207,8 +207,6 @@ HWY_INLINE Floats sigmoid(Floats x) {
 
 HWY_INLINE Floats silu(Floats x) { return hn::Mul(x, sigmoid(x)); }
 
-HWY_INLINE Floats tanh(Floats x) { return hn::Tanh(FloatTag(), x); }
-
 // log(1 + e^x); x itself above 20, where the two agree to fp32.
 HWY_INLINE Floats softplus(Floats x) {
   const FloatTag d;
