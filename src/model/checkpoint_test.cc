@@ -1,7 +1,7 @@
 #include "model/checkpoint.h"
 
 #include "model/shard_index.h"
-#include "model/test_checkpoint.h"
+#include "support/edited_checkpoint.h"
 
 namespace tandem {
 namespace {
@@ -112,8 +112,7 @@ TEST_F(TwoShards, symbolic_links_to_shards_are_followed) {
   EXPECT_TRUE(opened) << opened.error().message;
 }
 
-struct BadIndex {
-  const char* name;
+struct BadIndex : NamedCase {
   const char* json;
   std::vector<std::string> message;
 };

@@ -6,13 +6,12 @@
 
 #include <limits>
 
-#include "model/test_checkpoint.h"
+#include "support/edited_checkpoint.h"
 
 namespace tandem {
 namespace {
 
-struct BadHeader {
-  const char* name;
+struct BadHeader : NamedCase {
   const char* header;
   std::uint64_t data_bytes;
   std::vector<std::string> message;
@@ -146,8 +145,7 @@ TEST(SafetensorsHeader, message_about_a_very_long_name_stays_short) {
 }
 
 // Damage to a whole file; the original is k3_tiny's.
-struct Damage {
-  const char* name;
+struct Damage : NamedCase {
   void (*apply)(std::string& file);
   std::vector<std::string> message;
 };
