@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
       "`tandem COMMAND --help` explains a command. Exit codes: 0 done, 2 bad input, 1 failure.");
 
   int exit_code = 0;
+  tandem::add_make_random_command(app, exit_code);
   tandem::add_run_command(app, exit_code);
   try {
     app.parse(argc, argv);

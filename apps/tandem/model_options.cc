@@ -16,25 +16,6 @@ std::filesystem::path program_folder() {
   return error ? std::filesystem::current_path() : program.parent_path();
 }
 
-void show_progress(double share, void*) {
-  using Clock = std::chrono::steady_clock;
-  static const Clock::time_point start = Clock::now();
-  static Clock::time_point shown = start;
-  static bool visible = false;
-  const Clock::time_point now = Clock::now();
-  const bool due =
-      now - start > std::chrono::seconds(1) && now - shown > std::chrono::milliseconds(200);
-  if ((!due && share < 1) || isatty(STDERR_FILENO) == 0) return;
-  if (share < 1) {
-    visible = true;
-    shown = now;
-    fmt::print(stderr, "\rloading the model: {:3.0f} %", share * 100);
-  } else if (visible) {
-    fmt::print(stderr, "\r\x1b[K");
-  }
-  std::fflush(stderr);
-}
-
 }  // namespace
 
 void ModelOptions::add_to(CLI::App& command) {
@@ -73,7 +54,29 @@ const KernelSet& ModelOptions::kernels() const {
   return backend == "ref" ? reference_kernels() : cpu_kernels();
 }
 
-LoadOptions loading_progress() { return {.progress = show_progress}; }
+void show_progress(double share, void* label) {
+  using Clock = std::chrono::steady_clock;
+  static const Clock::time_point start = Clock::now();
+  static Clock::time_point shown = start;
+  static bool visible = false;
+  const Clock::time_point now = Clock::now();
+  const bool due =
+      now - start > std::chrono::seconds(1) && now - shown > std::chrono::milliseconds(200);
+  if ((!due && share < 1) || isatty(STDERR_FILENO) == 0) return;
+  if (share < 1) {
+    visible = true;
+    shown = now;
+    fmt::print(stderr, "\r{}: {:3.0f} %", static_cast<const char*>(label), share * 100);
+  } else if (visible) {
+    fmt::print(stderr, "\r\x1b[K");
+  }
+  std::fflush(stderr);
+}
+
+LoadOptions loading_progress() {
+  static char label[] = "loading the model";
+  return {.progress = show_progress, .progress_context = label};
+}
 
 int report_failure(const Status& status) {
   fmt::print(stderr, "tandem: {}\n", status.message);

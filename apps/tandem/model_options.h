@@ -29,7 +29,10 @@ struct ModelOptions {
   const KernelSet& kernels() const;
 };
 
-// Shows on stderr how far loading has come, once it has taken over a second.
+// Shows on stderr, if that is a terminal, how far something has come once it has taken over a
+// second. `label` is a C string. One task a process.
+void show_progress(double share, void* label);
+
 LoadOptions loading_progress();
 
 // "tandem: message" on stderr; returns the exit code of the status.
