@@ -89,14 +89,13 @@ Result<SpecialTokenTable> SpecialTokenTable::create(const std::vector<SpecialTok
 }
 
 std::optional<TokenId> SpecialTokenTable::find(std::string_view name) const {
-  const auto it = by_name_.find(std::string(name));
+  const auto it = by_name_.find(name);
   if (it == by_name_.end()) return std::nullopt;
   return it->second;
 }
 
-std::optional<SpecialTokenTable::Match> SpecialTokenTable::find_in(std::string_view text,
-                                                                   std::size_t from) const {
-  for (std::size_t at = text.find_first_of(first_bytes_, from); at != std::string_view::npos;
+std::optional<SpecialTokenTable::Match> SpecialTokenTable::find_in(std::string_view text) const {
+  for (std::size_t at = text.find_first_of(first_bytes_); at != std::string_view::npos;
        at = text.find_first_of(first_bytes_, at + 1)) {
     for (const std::size_t length : lengths_) {
       if (length > text.size() - at) continue;

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
@@ -44,13 +45,13 @@ class SpecialTokenTable {
     std::size_t position;
     TokenId id;
   };
-  // The first name spelt out in `text` at or after `from`, the longest where several begin.
-  std::optional<Match> find_in(std::string_view text, std::size_t from) const;
+  // The first name spelt out in `text`, the longest where several begin.
+  std::optional<Match> find_in(std::string_view text) const;
 
  private:
   TokenId first_ = 0;
   std::vector<SpecialToken> tokens_;
-  std::unordered_map<std::string, TokenId> by_name_;
+  std::map<std::string, TokenId, std::less<>> by_name_;
   std::vector<std::size_t> lengths_;  // distinct name lengths in bytes, longest first
   std::string first_bytes_;           // distinct first bytes of names
 };

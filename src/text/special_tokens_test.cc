@@ -26,15 +26,15 @@ TEST(SpecialTokenTable, finds_the_first_name_and_the_longest_of_several) {
   const auto table =
       SpecialTokenTable::create({{10, "<a>", true}, {11, "<a><b>", true}, {12, "[", true}}, 10, 13)
           .value();
-  const auto find = [&](std::string_view text, std::size_t from) {
-    const auto match = table.find_in(text, from);
+  const auto find = [&](std::string_view text) {
+    const auto match = table.find_in(text);
     return match ? std::pair<std::size_t, TokenId>{match->position, match->id}
                  : std::pair<std::size_t, TokenId>{std::string_view::npos, -1};
   };
-  EXPECT_EQ(find("<<a><b>", 0), (std::pair<std::size_t, TokenId>{1, 11}));
-  EXPECT_EQ(find("<a><a", 0), (std::pair<std::size_t, TokenId>{0, 10}));
-  EXPECT_EQ(find("<a>[", 1), (std::pair<std::size_t, TokenId>{3, 12}));
-  EXPECT_EQ(find("<a", 0).second, -1);
+  EXPECT_EQ(find("<<a><b>"), (std::pair<std::size_t, TokenId>{1, 11}));
+  EXPECT_EQ(find("<a><a"), (std::pair<std::size_t, TokenId>{0, 10}));
+  EXPECT_EQ(find("a>[<a>"), (std::pair<std::size_t, TokenId>{2, 12}));
+  EXPECT_EQ(find("<a").second, -1);
 }
 
 TEST(SpecialTokenTable, refuses_ids_and_names_that_do_not_fit) {

@@ -58,7 +58,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, Mode mode) const {
 void Tokenizer::encode_chunk(std::string_view chunk, Mode mode, Scratch* scratch,
                              std::vector<TokenId>* out) const {
   if (mode == Mode::kMarkup) {
-    while (const auto match = specials_.find_in(chunk, 0)) {
+    while (const auto match = specials_.find_in(chunk)) {
       encode_words(chunk.substr(0, match->position), scratch, out);
       out->push_back(match->id);
       chunk.remove_prefix(match->position + specials_.at(match->id).name.size());
@@ -83,7 +83,7 @@ std::string_view Tokenizer::token_bytes(TokenId id) const {
   return id < rank_count() ? ranks_.bytes(id) : std::string_view(specials_.at(id).name);
 }
 
-std::string Tokenizer::decode(const std::vector<TokenId>& ids, SpecialText special) const {
+std::string Tokenizer::decode(std::span<const TokenId> ids, SpecialText special) const {
   std::string bytes;
   for (const TokenId id : ids) {
     if (special == SpecialText::kKeep || !is_special(id)) bytes += token_bytes(id);

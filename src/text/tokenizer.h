@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,8 +48,7 @@ class Tokenizer {
   // necessarily whole characters. Valid as long as the tokenizer.
   std::string_view token_bytes(TokenId id) const;
   // The text of `ids`: their bytes joined, invalid UTF-8 as U+FFFD.
-  std::string decode(const std::vector<TokenId>& ids,
-                     SpecialText special = SpecialText::kKeep) const;
+  std::string decode(std::span<const TokenId> ids, SpecialText special = SpecialText::kKeep) const;
 
   bool contains(TokenId id) const { return id >= 0 && id < vocab_size(); }
   // True for a special name flagged special: left out of text shown to a user.
