@@ -198,6 +198,12 @@ TEST(K3ChatFormat, results_with_a_stranger_among_them_stay_in_their_order) {
 TEST(K3ChatFormat, result_numbers_go_on_until_the_next_assistant_message) {
   EXPECT_EQ(rendered_results({tool_result("b", "2"), {"user", "hi"}, tool_result("a", "1")}),
             result("f2", 1, "2") + kUserHi + result("f1", 2, "1"));
+  ChatRequest request = user_hi();
+  request.messages = {assistant_calling({{"a", "f", ""}}), tool_result("a", "1"),
+                      assistant_calling({{"b", "g", ""}}), tool_result("b", "2")};
+  const std::string text = k3_text(request);
+  EXPECT_NE(text.find(result("f", 1, "1")), std::string::npos) << text;
+  EXPECT_NE(text.find(result("g", 1, "2")), std::string::npos) << text;
 }
 
 TEST(K3ChatFormat, tool_choice_and_response_format_stand_after_the_messages) {

@@ -158,6 +158,14 @@ TEST(K3OutputParser, arguments_become_json_by_their_types) {
   EXPECT_EQ(parsed.end, AnswerEnd::kToolCalls);
 }
 
+TEST(K3OutputParser, an_argument_ends_where_the_next_one_or_the_call_does) {
+  const Parsed parsed = parse(tools(call(
+      " tool=\"f\"", open("argument key=\"a\"") + "1" + open("argument key=\"b\" type=\"number\"") +
+                         "2" + open("argument key=\"c\"") + "3")));
+  ASSERT_EQ(parsed.answer.tool_calls.size(), 1u);
+  EXPECT_EQ(parsed.answer.tool_calls[0].arguments, "{\"a\": \"1\", \"b\": 2, \"c\": \"3\"}");
+}
+
 TEST(K3OutputParser, string_arguments_stream_as_they_come) {
   const auto parser = make_output_parser(ChatFamily::kK3, bytes(), options(OutputStart::kResponse));
   std::string arguments;
@@ -208,6 +216,10 @@ TEST(K3OutputParser, a_call_without_its_own_close_is_void) {
     EXPECT_TRUE(parsed.answer.tool_calls.empty()) << text;
     EXPECT_EQ(parsed.end, AnswerEnd::kStop) << text;
   }
+  // A close that comes after the call was given up closes nothing.
+  EXPECT_TRUE(
+      parse(open("tools") + opened + open("response") + close("call")).answer.tool_calls.empty());
+  EXPECT_TRUE(parse(open("tools") + opened + call("", "")).answer.tool_calls.empty());
   const Parsed second = parse(open("tools") + opened + call(" tool=\"g\"", ""));
   ASSERT_EQ(second.answer.tool_calls.size(), 1u);
   EXPECT_EQ(second.answer.tool_calls[0].name, "g");

@@ -66,6 +66,7 @@ TEST(RankTable, joins_the_lowest_rank_first_and_the_leftmost_of_equals) {
   EXPECT_EQ(encode("aaab"), (Ids{256, 257}));
   EXPECT_EQ(encode("aaa"), (Ids{258}));  // in the table: mapped directly
   EXPECT_EQ(encode("aaaaaa"), (Ids{256, 256, 256}));
+  EXPECT_EQ(encode("aaaaa"), (Ids{256, 258}));
   EXPECT_EQ(encode("b"), (Ids{'b'}));
 }
 
