@@ -36,8 +36,10 @@ fuzz:  ## fuzz every parser for SECONDS_EACH (60)
 	tools/install_deps.sh test
 	tools/fuzz.sh $(SECONDS_EACH)
 
-bench: build  ## run the benchmarks
-	cmake --build --preset release --target bench
+bench: build  ## the benchmarks: the bundled model, its tokenizer, the memory arena
+	build/release/bench/model_bench models/demo default
+	build/release/src/text/tokenizer_bench models/demo 4096 LICENSE
+	build/release/bench/arena_bench
 
 format:  ## clang-format over all sources
 	tools/install_deps.sh dev
