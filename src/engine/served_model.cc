@@ -73,7 +73,8 @@ AnswerStream ServedModel::answer_stream(const Prompt& prompt, const ChatRequest&
                                         const std::vector<std::string>& stop_strings) const {
   OutputParserOptions options{.start = prompt.start,
                               .tool_calls_before = prompt.tool_calls_before,
-                              .tool_names = declared_tools(request)};
+                              .tool_names = {}};
+  if (request.tool_choice != ToolChoice::kNone) options.tool_names = declared_tools(request);
   return {make_output_parser(chat_family, *tokenizer, std::move(options)), stop_strings};
 }
 

@@ -1,0 +1,92 @@
+// `tandem serve`: the OpenAI-compatible server.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "commands.h"
+#include "model_options.h"
+#include "serve/server.h"
+
+namespace tandem {
+namespace {
+
+struct ServeOptions {
+  ModelOptions model;
+  ServerOptions server;
+  EngineOptions engine;
+  double drain_timeout_s = 30;
+  double max_body_mib = 64;
+};
+
+Result<void> serve(const ServeOptions& options) {
+  const SystemClock clock;
+  ServedModelOptions loading{.folder = TRY(options.model.model_folder()),
+                             .precision = options.model.chosen_precision(),
+                             .kernels = &options.model.kernels(),
+                             .loading = loading_progress(),
+                             .engine = options.engine};
+  loading.engine.threads = options.model.threads;
+  const auto model = TRY(load_served_model(loading, clock));
+  ServerOptions server_options = options.server;
+  server_options.drain_timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.drain_timeout_s * 1000));
+  server_options.limits.max_body_bytes =
+      static_cast<std::size_t>(options.max_body_mib * 1024 * 1024);
+  const auto server = TRY(Server::start(*model, server_options));
+  server->drain_on_signals();
+  fmt::print("listening on {}\n", server->url());
+  std::fflush(stdout);
+  server->run();
+  return {};
+}
+
+void add_options(CLI::App& command, ServeOptions& options) {
+  command.add_option("model", options.model.folder, "checkpoint folder [the bundled demo model]");
+  command.add_option("--host", options.server.host, "address to listen on")->capture_default_str();
+  command.add_option("--port", options.server.port, "port to listen on; 0: a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command.add_option("--served-model-name", options.server.served_name,
+                     "the model's name in requests and answers [the folder's name]");
+  options.model.add_to(command);
+
+  constexpr const char* kLimits = "Limits";
+  command.add_option("--max-running", options.engine.max_running, "requests that share a step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str()
+      ->group(kLimits);
+  command
+      .add_option("--max-queued", options.engine.max_queued,
+                  "requests that may wait; more are answered with 429")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->group(kLimits);
+  command.add_option("--max-body-mib", options.max_body_mib, "largest request body, in MiB")
+      ->check(CLI::Range(0.001, 4096.0))
+      ->capture_default_str()
+      ->group(kLimits);
+  command
+      .add_option("--drain-timeout", options.drain_timeout_s,
+                  "seconds that running requests have left after SIGTERM or Ctrl-C; a second "
+                  "signal ends at once")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str()
+      ->group(kLimits);
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* command =
+      app.add_subcommand("serve", "Answer over HTTP as OpenAI's API does, many requests at once");
+  command->footer(
+      "Routes: POST /v1/chat/completions, GET /v1/models, GET /health.\n"
+      "Example: tandem serve --port 8000");
+  add_options(*command, *options);
+  command->callback([options, &exit_code] {
+    const auto done = serve(*options);
+    if (!done) exit_code = report_failure(done.error());
+  });
+}
+
+}  // namespace tandem

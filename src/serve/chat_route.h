@@ -1,0 +1,26 @@
+// POST /v1/chat/completions: from a body to a running request.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/served_model.h"
+#include "serve/http.h"
+#include "serve/worker_pool.h"
+
+namespace tandem {
+
+// A handler (http.h). Parsing and tokenising run on `workers`; `model` and `workers` outlive it.
+class ChatRoute {
+ public:
+  ChatRoute(const ServedModel& model, std::string served_name, WorkerPool& workers);
+
+  void operator()(HttpRequest request, std::shared_ptr<HttpExchange> exchange) const;
+
+ private:
+  const ServedModel& model_;
+  std::string served_name_;
+  WorkerPool& workers_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,58 @@
+#include "serve/model_routes.h"
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "serve/openai_error.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// `created` is when this server began to serve it.
+Json model_json(const ServedModel& model, const std::string& served_name) {
+  Json json;
+  json["id"] = served_name;
+  json["object"] = "model";
+  json["created"] = std::time(nullptr);
+  json["owned_by"] = "tandem";
+  json["root"] = model.name;
+  json["max_model_len"] = model.engine->model().spec().context_length;
+  return json;
+}
+
+}  // namespace
+
+HttpHandler health_route(const ServedModel& model) {
+  return [&model](HttpRequest, const std::shared_ptr<HttpExchange>& exchange) {
+    const bool draining = model.engine->draining();
+    HttpResponse response{.status = draining ? 503 : 200,
+                          .body = draining ? R"({"status":"draining"})" : R"({"status":"ok"})"};
+    if (draining) response.headers.push_back({"Retry-After", "1"});
+    exchange->respond(std::move(response));
+  };
+}
+
+HttpHandler model_list_route(const ServedModel& model, const std::string& served_name) {
+  Json list;
+  list["object"] = "list";
+  list["data"] = Json::array({model_json(model, served_name)});
+  return [body = list.dump()](HttpRequest, const std::shared_ptr<HttpExchange>& exchange) {
+    exchange->respond({.body = body});
+  };
+}
+
+HttpHandler model_route(const ServedModel& model, const std::string& served_name) {
+  return [served_name, body = model_json(model, served_name).dump()](
+             HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
+    if (request.parameter == served_name) return exchange->respond({.body = body});
+    exchange->respond(error_response(
+        {StatusCode::kNotFound,
+         fmt::format("no model '{}'; this server has '{}'", request.parameter, served_name),
+         "model"},
+        "model_not_found"));
+  };
+}
+
+}  // namespace tandem

@@ -1,0 +1,18 @@
+// GET /health, /v1/models and /v1/models/{id}.
+#pragma once
+
+#include <string>
+
+#include "engine/served_model.h"
+#include "serve/http.h"
+
+namespace tandem {
+
+// Handlers (http.h). `model` outlives them.
+
+// 200 while requests are taken, 503 while draining.
+HttpHandler health_route(const ServedModel& model);
+HttpHandler model_list_route(const ServedModel& model, const std::string& served_name);
+HttpHandler model_route(const ServedModel& model, const std::string& served_name);
+
+}  // namespace tandem

@@ -1,0 +1,75 @@
+#include "serve/openai_error.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tandem {
+namespace {
+
+// Messages quote what the client sent.
+constexpr std::size_t kMaxMessageBytes = 500;
+
+const char* error_type(int status) {
+  switch (status) {
+    case 404:
+      return "not_found_error";
+    case 408:
+      return "timeout_error";
+    case 429:
+      return "rate_limit_error";
+    case 501:
+      return "not_supported_error";
+    case 503:
+      return "service_unavailable";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+std::string shortened(std::string text) {
+  if (text.size() <= kMaxMessageBytes) return text;
+  text.resize(kMaxMessageBytes);
+  return text + "…";
+}
+
+// "temperature: expected ..."; many messages begin with their field already.
+std::string message_with_field(const Status& status) {
+  if (status.field.empty() || status.message.starts_with(status.field)) return status.message;
+  return status.field + ": " + status.message;
+}
+
+HttpResponse response_of(int status, std::string body) {
+  HttpResponse response{.status = status, .body = std::move(body)};
+  if (status == 429 || status == 503) response.headers.push_back({"Retry-After", "1"});
+  return response;
+}
+
+}  // namespace
+
+std::string error_body(int status, const std::string& message, const std::string& param,
+                       const std::string& code) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+  };
+  nlohmann::ordered_json error;
+  error["message"] = shortened(message);
+  error["type"] = error_type(status);
+  error["param"] = or_null(param);
+  error["code"] = or_null(code);
+  nlohmann::ordered_json body;
+  body["error"] = std::move(error);
+  // What a client sent may be quoted, and cut in the middle of a character.
+  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string error_body(const Status& status, const std::string& code) {
+  return error_body(http_status(status.code), message_with_field(status), status.field, code);
+}
+
+HttpResponse error_response(int status, const std::string& message) {
+  return response_of(status, error_body(status, message));
+}
+HttpResponse error_response(const Status& status, const std::string& code) {
+  return response_of(http_status(status.code), error_body(status, code));
+}
+
+}  // namespace tandem

@@ -1,0 +1,20 @@
+// Errors as OpenAI's API spells them: {"error":{"message","type","param","code"}}.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "serve/http.h"
+
+namespace tandem {
+
+// `code` is a word that programs look for, such as "model_not_found"; empty for none.
+std::string error_body(int status, const std::string& message, const std::string& param = {},
+                       const std::string& code = {});
+// The same of a Status: param is its field, which the message begins with.
+std::string error_body(const Status& status, const std::string& code = {});
+
+HttpResponse error_response(int status, const std::string& message);
+HttpResponse error_response(const Status& status, const std::string& code = {});
+
+}  // namespace tandem

@@ -1,0 +1,59 @@
+// The bodies that POST /v1/chat/completions answers with: one object, or the chunks of a stream.
+// Pure functions; the caller adds "data: " and blank lines.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sample/sampler.h"
+#include "text/output_parser.h"
+#include "text/tokenizer.h"
+
+namespace tandem {
+
+// What every body and chunk of one response repeats.
+struct ChatHead {
+  std::string id;            // "chatcmpl-…"
+  std::int64_t created = 0;  // seconds of Unix time
+  std::string model;
+};
+
+// Of all choices: the prompt counts once, times are those of the slowest.
+struct ChatUsage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;  // thinking, markers and the stop id included
+  std::int64_t reasoning_tokens = 0;
+  double queue_ms = 0;
+  double prefill_ms = 0;
+  double decode_ms = 0;
+};
+
+// The tokens that a body or chunk accounts for; nullptr if no log-probs were asked for.
+struct TokenLogprobs {
+  const Tokenizer* tokenizer = nullptr;
+  std::span<const SampledToken> tokens;
+};
+
+struct ChatChoice {
+  Answer answer;
+  std::vector<SampledToken> tokens;  // empty unless log-probs were asked for
+  std::string finish_reason;
+};
+
+std::string completion_body(const ChatHead& head, std::span<const ChatChoice> choices,
+                            const ChatUsage& usage, const Tokenizer* logprobs);
+
+// The first chunk of a choice.
+std::string role_chunk(const ChatHead& head, int choice);
+// Empty for an event that streams leave out (the end of a call).
+std::string delta_chunk(const ChatHead& head, int choice, const OutputEvent& event,
+                        TokenLogprobs logprobs);
+// The last chunk of a choice.
+std::string end_chunk(const ChatHead& head, int choice, const std::string& finish_reason,
+                      TokenLogprobs logprobs);
+// Of no choice, after the last.
+std::string usage_chunk(const ChatHead& head, const ChatUsage& usage);
+
+}  // namespace tandem

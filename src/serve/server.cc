@@ -1,0 +1,99 @@
+#include "serve/server.h"
+
+#include <signal.h>
+
+#include "base/log.h"
+#include "serve/chat_route.h"
+#include "serve/http_server.h"
+#include "serve/model_routes.h"
+#include "serve/openai_error.h"
+#include "serve/router.h"
+
+namespace tandem {
+namespace {
+
+// A body may take a worker for seconds; with a second one the others get through.
+constexpr int kWorkers = 2;
+
+std::vector<Route> routes(const ServedModel& model, const std::string& name, WorkerPool& workers) {
+  return {
+      {"GET", "/health", health_route(model)},
+      {"GET", "/v1/models", model_list_route(model, name)},
+      {"GET", "/v1/models/{id}", model_route(model, name)},
+      {"POST", "/v1/chat/completions", ChatRoute(model, name, workers)},
+  };
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(const ServedModel& model, const ServerOptions& options)
+      : model_(model), options_(options), workers_(std::make_unique<WorkerPool>(kWorkers)) {
+    if (options_.served_name.empty()) options_.served_name = model.name;
+  }
+
+  // In this order: nobody asks any more; what a worker submitted last learns that its client has
+  // gone; the engine lets go of every exchange; the network may go.
+  ~Impl() {
+    workers_.reset();
+    if (http_) http_->run_posted();
+    model_.engine->wait_idle();
+  }
+
+  Result<void> listen() {
+    http_ = TRY(HttpServer::listen(
+        {.host = options_.host,
+         .port = options_.port,
+         .limits = options_.limits,
+         .headers = {{"Access-Control-Allow-Origin", "*"}},
+         .refusal = [](int status,
+                       const std::string& message) { return error_response(status, message); }},
+        Router(routes(model_, options_.served_name, *workers_))));
+    return {};
+  }
+
+  int port() const { return http_->port(); }
+  std::string url() const {
+    const bool ipv6 = options_.host.find(':') != std::string::npos;
+    return fmt::format("http://{}{}{}:{}", ipv6 ? "[" : "", options_.host, ipv6 ? "]" : "", port());
+  }
+
+  void drain_on_signals() {
+    http_->on_first_signal({SIGINT, SIGTERM}, [this] {
+      log_info("draining; a second signal ends at once");
+      drain();
+    });
+  }
+
+  void run() { http_->run(); }
+
+  void drain() {
+    model_.engine->start_draining();
+    http_->drain(options_.drain_timeout);
+  }
+
+ private:
+  const ServedModel& model_;
+  ServerOptions options_;
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<WorkerPool> workers_;
+};
+
+Result<std::unique_ptr<Server>> Server::start(const ServedModel& model,
+                                              const ServerOptions& options) {
+  auto impl = std::make_unique<Impl>(model, options);
+  TRY(impl->listen());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+int Server::port() const { return impl_->port(); }
+std::string Server::url() const { return impl_->url(); }
+void Server::drain_on_signals() { impl_->drain_on_signals(); }
+void Server::run() { impl_->run(); }
+void Server::drain() { impl_->drain(); }
+
+}  // namespace tandem
