@@ -5,46 +5,9 @@
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products.h"
-#include "kernels/cpu/targets.h"
+#include "kernels/cpu/rows.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/experts.cc"
-#include <hwy/foreach_target.h>
-
-#include "kernels/cpu/norm-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu::HWY_NAMESPACE {
-
-void activate_rows(const ActivationSpec& spec, Activations gate, ConstActivations up) {
-  for (std::int64_t r = 0; r < gate.rows; ++r) {
-    activate_row(spec, gate.row(r), up.row(r), gate.columns, gate.row(r));
-  }
-}
-
-// y = sum_s weights[s] * out.row(places[s])
-void combine(ConstActivations out, const std::int32_t* places, const float* weights,
-             std::int64_t count, float* y) {
-  for (std::int64_t i = 0; i < out.columns; i += kLanes) {
-    const std::int64_t part = std::min(kLanes, out.columns - i);
-    Floats sum = hn::Zero(FloatTag());
-    for (std::int64_t s = 0; s < count; ++s) {
-      const Floats weight = hn::Set(FloatTag(), weights[s]);
-      sum = hn::MulAdd(weight, load_up_to(out.row(places[s]) + i, part), sum);
-    }
-    store_up_to(sum, y + i, part);
-  }
-}
-
-}  // namespace tandem::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tandem::cpu {
-
-HWY_EXPORT(activate_rows);
-HWY_EXPORT(combine);
-
 namespace {
 
 constexpr std::int64_t kTileOutputs = 24;
@@ -150,9 +113,8 @@ void experts(const ExpertsArgs& args, ThreadTeam& team) noexcept {
                       const Activations up = group_of(grouping, group, rows.up);
                       multiply_rows(expert.gate, x, first, last, gate);
                       multiply_rows(expert.up, x, first, last, up);
-                      HWY_DYNAMIC_DISPATCH(activate_rows)
-                      (args.activation, gate.slice(first, last - first),
-                       up.slice(first, last - first));
+                      activate_rows(args.activation, gate.slice(first, last - first),
+                                    up.slice(first, last - first));
                     });
   for_output_blocks(team, grouping, args.x.columns, multiply_row_ns(any.down, mean_rows),
                     [&](std::int64_t group, std::int64_t first, std::int64_t last) {
@@ -164,12 +126,10 @@ void experts(const ExpertsArgs& args, ThreadTeam& team) noexcept {
   const double token_ns = kNsPerElement * static_cast<double>(args.top_k * args.x.columns);
   parallel(team, args.x.rows, grain_for(token_ns), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
-      HWY_DYNAMIC_DISPATCH(combine)
-      (rows.out, grouping.place + t * args.top_k, args.weights + t * args.top_k, args.top_k,
-       args.y.row(t));
+      combine_rows(rows.out, grouping.place + t * args.top_k, args.weights + t * args.top_k,
+                   args.top_k, args.y.row(t));
     }
   });
 }
 
 }  // namespace tandem::cpu
-#endif  // HWY_ONCE

@@ -13,14 +13,6 @@ constexpr std::int64_t kTaskTokens = 64;
 // Outputs of a task come in whole register tiles.
 constexpr std::int64_t kTileOutputs = 24;
 
-Activations rows_of(Activations a, std::int64_t first, std::int64_t count) {
-  return {a.row(first), count, a.columns, a.stride};
-}
-
-ConstActivations rows_of(ConstActivations a, std::int64_t first, std::int64_t count) {
-  return {a.row(first), count, a.columns, a.stride};
-}
-
 }  // namespace
 
 // A task is a block of outputs for up to kTaskTokens rows.

@@ -5,25 +5,21 @@
 // own position. Rows that see the same keys of a block share its products, which changes no order
 // (products.h).
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products.h"
-#include "kernels/cpu/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/mla.cc"
-#include <hwy/foreach_target.h>
-
-#include "kernels/cpu/norm-inl.h"
-
-#ifndef TANDEM_KERNELS_CPU_MLA_CC_
-#define TANDEM_KERNELS_CPU_MLA_CC_
+#include "kernels/cpu/rows.h"
 
 namespace tandem::cpu {
+namespace {
 
-inline constexpr std::int64_t kKeyBlock = 64;
+constexpr std::int64_t kKeyBlock = 64;
+constexpr std::int64_t kMaxHeadsTogether = 32;
+constexpr std::int64_t kMaxRowsTogether = 32;
+constexpr std::int64_t kTokenBlock = 64;
 
 // Query rows of one sequence that pass over its keys together: heads [head, head + heads) of every
 // token in [first, first + tokens), token-major.
@@ -36,103 +32,6 @@ struct QueryRows {
   std::int64_t count() const { return tokens * heads; }
 };
 
-// Online softmax of the rows: score - largest is exponentiated, sum adds up, and both the sum and
-// the context shrink when a larger score arrives.
-struct RunningSoftmax {
-  float* largest;  // [rows]
-  float* sum;      // [rows]
-  float* scores;   // [rows, kKeyBlock]; weights after the exponential
-};
-
-}  // namespace tandem::cpu
-
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu::HWY_NAMESPACE {
-
-template <class T>
-HWY_INLINE void store_latent_row(const MlaStoreArgs& args, const float* x, T* row) {
-  const std::int64_t latent = args.dims.latent;
-  scale_row(x, args.norm_weight, inverse_rms(x, latent, args.eps), latent, row);
-  map(
-      args.dims.pe, row + latent, [](Floats v) HWY_ATTR { return v; }, x + latent);
-}
-
-void mla_store(const MlaStoreArgs& args, ThreadTeam&) {
-  const std::int64_t width = args.dims.latent + args.dims.pe;
-  const auto row_bytes = width * static_cast<std::int64_t>(element_bytes(args.row_dtype));
-  for (std::int64_t s = 0; s < args.sequence_count; ++s) {
-    const MlaSequence& sequence = args.sequences[s];
-    for (std::int64_t r = 0; r < sequence.rows; ++r) {
-      const float* x = args.compressed.row(sequence.first_row + r);
-      std::byte* row = sequence.latent.row(sequence.start + r, row_bytes);
-      if (args.row_dtype == DType::kBF16) {
-        store_latent_row(args, x, reinterpret_cast<BF16*>(row));
-      } else {
-        store_latent_row(args, x, reinterpret_cast<float*>(row));
-      }
-    }
-  }
-}
-
-HWY_INLINE void scale_in_place(float* x, std::int64_t size, float factor) {
-  const Floats f = hn::Set(FloatTag(), factor);
-  map(
-      size, x, [f](Floats v) HWY_ATTR { return hn::Mul(v, f); }, x);
-}
-
-HWY_INLINE float largest_of(const float* x, std::int64_t size) {
-  float largest = -std::numeric_limits<float>::infinity();
-  for (std::int64_t i = 0; i < size; ++i) largest = std::max(largest, x[i]);
-  return largest;
-}
-
-// Turns the scores of `keys` keys into weights, for query rows [first, first + rows), and shrinks
-// what the rows have so far.
-void absorb_scores(const RunningSoftmax& softmax, std::int64_t first, std::int64_t rows,
-                   std::int64_t keys, Activations context) {
-  for (std::int64_t r = first; r < first + rows; ++r) {
-    float* score = softmax.scores + r * kKeyBlock;
-    const float largest = std::max(softmax.largest[r], largest_of(score, keys));
-    if (largest != softmax.largest[r]) {
-      float shrink[1] = {softmax.largest[r] - largest};
-      map(
-          1, shrink, [](Floats v) HWY_ATTR { return exp(v); }, shrink);
-      softmax.sum[r] *= shrink[0];
-      scale_in_place(context.row(r), context.columns, shrink[0]);
-      softmax.largest[r] = largest;
-    }
-    const Floats shift = hn::Set(FloatTag(), largest);
-    map(
-        keys, score, [shift](Floats s) HWY_ATTR { return exp(hn::Sub(s, shift)); }, score);
-    softmax.sum[r] += accumulate(
-        keys, [](Floats sum, Floats p) HWY_ATTR { return hn::Add(sum, p); }, score);
-  }
-}
-
-void finish_context(const RunningSoftmax& softmax, Activations context) {
-  for (std::int64_t r = 0; r < context.rows; ++r) {
-    scale_in_place(context.row(r), context.columns, 1.0f / softmax.sum[r]);
-  }
-}
-
-}  // namespace tandem::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace tandem::cpu {
-
-HWY_EXPORT(mla_store);
-HWY_EXPORT(absorb_scores);
-HWY_EXPORT(finish_context);
-
-namespace {
-
-constexpr std::int64_t kMaxHeadsTogether = 32;
-constexpr std::int64_t kMaxRowsTogether = 32;
-constexpr std::int64_t kTokenBlock = 64;
-
 struct Workspace {
   Activations query;    // [T, heads*latent] absorbed queries
   Activations context;  // [T, heads*latent]
@@ -143,13 +42,6 @@ Workspace workspace_of(const MlaAttentionArgs& args) {
   float* query = args.workspace;
   return {{query, args.q.rows, width, width},
           {query + args.q.rows * width, args.q.rows, width, width}};
-}
-
-template <class View>
-View rows_of(View view, std::int64_t first, std::int64_t count) {
-  view.data = view.row(first);
-  view.rows = count;
-  return view;
 }
 
 // body(head, first token, tokens) over all heads and blocks of tokens.
@@ -208,11 +100,11 @@ class AttentionTask {
     const std::int64_t count = rows.count();
     float* memory = scratch.floats(count * (width + latent + kKeyBlock + 2));
     query_ = {memory, count, width, width};
-    context_ = {memory += count * width, count, latent, latent};
-    softmax_.scores = memory += count * latent;
+    softmax_.context = {memory += count * width, count, latent, latent};
+    softmax_.scores = {memory += count * latent, count, kKeyBlock, kKeyBlock};
     softmax_.largest = memory += count * kKeyBlock;
     softmax_.sum = memory + count;
-    std::fill_n(context_.data, count * latent, 0.0f);
+    std::fill_n(softmax_.context.data, count * latent, 0.0f);
     std::fill_n(softmax_.largest, count, -std::numeric_limits<float>::infinity());
     std::fill_n(softmax_.sum, count, 0.0f);
     gather_queries(workspace);
@@ -231,7 +123,7 @@ class AttentionTask {
         attend(t * rows_.heads, rows_.heads, key, std::min(kKeyBlock, visible - key));
       }
     }
-    HWY_DYNAMIC_DISPATCH(finish_context)(softmax_, context_);
+    finish_context(softmax_);
     scatter_contexts(workspace);
   }
 
@@ -256,21 +148,23 @@ class AttentionTask {
     for (std::int64_t r = 0; r < rows_.count(); ++r) {
       const std::int64_t row = sequence_.first_row + rows_.first + r / rows_.heads;
       const std::int64_t head = rows_.head + r % rows_.heads;
-      std::copy_n(context_.row(r), args_.dims.latent,
+      std::copy_n(softmax_.context.row(r), args_.dims.latent,
                   workspace.context.row(row) + head * args_.dims.latent);
     }
   }
 
   // Query rows [row, row + rows) see keys [first, first + keys) of one block.
   void attend(std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t keys) {
-    const Activations scores = {softmax_.scores + row * kKeyBlock, rows, keys, kKeyBlock};
+    const RunningSoftmax part = {rows_of(softmax_.scores.slice(0, keys), row, rows),
+                                 softmax_.largest + row, softmax_.sum + row,
+                                 rows_of(softmax_.context, row, rows)};
     for_pages(first, keys, [&](const WeightMatrix& latent, std::int64_t key) {
       multiply_rows(latent, rows_of(query_, row, rows), 0, latent.outputs,
-                    scores.slice(key, latent.outputs));
+                    part.scores.slice(key, latent.outputs));
     });
-    HWY_DYNAMIC_DISPATCH(absorb_scores)(softmax_, row, rows, keys, context_);
+    absorb_scores(part);
     for_pages(first, keys, [&](const WeightMatrix& latent, std::int64_t key) {
-      add_weighted_rows(latent, scores.slice(key, latent.outputs), rows_of(context_, row, rows));
+      add_weighted_rows(latent, part.scores.slice(key, latent.outputs), part.context);
     });
   }
 
@@ -295,8 +189,7 @@ class AttentionTask {
   const MlaAttentionArgs& args_;
   const MlaSequence& sequence_;
   const QueryRows rows_;
-  Activations query_;    // [rows, latent + pe]
-  Activations context_;  // [rows, latent]
+  Activations query_;  // [rows, latent + pe]
   RunningSoftmax softmax_;
 };
 
@@ -340,8 +233,17 @@ void attend_all(const MlaAttentionArgs& args, ThreadTeam& team, const Workspace&
 
 }  // namespace
 
-void mla_store(const MlaStoreArgs& args, ThreadTeam& team) noexcept {
-  HWY_DYNAMIC_DISPATCH(mla_store)(args, team);
+void mla_store(const MlaStoreArgs& args, ThreadTeam&) noexcept {
+  const std::int64_t width = args.dims.latent + args.dims.pe;
+  const auto row_bytes = width * static_cast<std::int64_t>(element_bytes(args.row_dtype));
+  for (std::int64_t s = 0; s < args.sequence_count; ++s) {
+    const MlaSequence& sequence = args.sequences[s];
+    for (std::int64_t r = 0; r < sequence.rows; ++r) {
+      store_latent_row(args.compressed.row(sequence.first_row + r), width, args.dims.latent,
+                       args.norm_weight, args.eps, args.row_dtype,
+                       sequence.latent.row(sequence.start + r, row_bytes));
+    }
+  }
 }
 
 void mla_attention(const MlaAttentionArgs& args, ThreadTeam& team) noexcept {
@@ -352,4 +254,3 @@ void mla_attention(const MlaAttentionArgs& args, ThreadTeam& team) noexcept {
 }
 
 }  // namespace tandem::cpu
-#endif  // HWY_ONCE

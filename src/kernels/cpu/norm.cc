@@ -1,3 +1,4 @@
+// The operators that walk over rows, each row on its own.
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/targets.h"
 
@@ -6,6 +7,7 @@
 #include <hwy/foreach_target.h>
 
 #include "kernels/cpu/norm-inl.h"
+#include "kernels/cpu/residual_mix-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::cpu::HWY_NAMESPACE {
@@ -57,6 +59,12 @@ void gated_activation(const GatedActivationArgs& args, ThreadTeam& team) {
            });
 }
 
+void residual_mix(const ResidualMixArgs& args, ThreadTeam& team) {
+  const double ns_per_element = kNsPerElement * static_cast<double>(args.bank_rows + 1);
+  for_rows(team, args.stream.rows, args.stream.columns, ns_per_element,
+           [&](std::int64_t t) HWY_ATTR { mix_row(args, t); });
+}
+
 }  // namespace tandem::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -68,6 +76,7 @@ HWY_EXPORT(gated_rms_norm);
 HWY_EXPORT(sigmoid_gate);
 HWY_EXPORT(add);
 HWY_EXPORT(gated_activation);
+HWY_EXPORT(residual_mix);
 
 void rms_norm(const RmsNormArgs& args, ThreadTeam& team) noexcept {
   HWY_DYNAMIC_DISPATCH(rms_norm)(args, team);
@@ -85,6 +94,10 @@ void add(const AddArgs& args, ThreadTeam& team) noexcept { HWY_DYNAMIC_DISPATCH(
 
 void gated_activation(const GatedActivationArgs& args, ThreadTeam& team) noexcept {
   HWY_DYNAMIC_DISPATCH(gated_activation)(args, team);
+}
+
+void residual_mix(const ResidualMixArgs& args, ThreadTeam& team) noexcept {
+  HWY_DYNAMIC_DISPATCH(residual_mix)(args, team);
 }
 
 }  // namespace tandem::cpu

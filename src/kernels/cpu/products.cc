@@ -1,22 +1,42 @@
 #include "kernels/cpu/products.h"
 
+#include <algorithm>
+
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/targets.h"
+#include "tensor/mxfp4.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/products.cc"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/products-inl.h"
+#include "kernels/cpu/mxfp4-inl.h"
+#include "kernels/cpu/weighted-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::cpu::HWY_NAMESPACE {
 
 void multiply(const WeightMatrix& w, ConstActivations x, Activations y) {
-  multiply_rows_impl(w, x, y);
+  switch (w.dtype) {
+    case DType::kBF16:
+      return dot_all(dense_weight<BF16>(w), x, y);
+    case DType::kF32:
+      return dot_all(dense_weight<float>(w), x, y);
+    default:
+      return mxfp4_dot_all(w, x, y);
+  }
 }
 
 void add_weighted(const WeightMatrix& w, ConstActivations a, Activations y) {
-  add_weighted_rows_impl(w, a, y);
+  switch (w.dtype) {
+    case DType::kBF16:
+      return weighted_all(dense_weight<BF16>(w), a, y);
+    case DType::kF32:
+      return weighted_all(dense_weight<float>(w), a, y);
+    default:
+      return for_decoded_blocks(w, [&](std::int64_t n, Dense<float> rows)
+                                       HWY_ATTR { weighted_all(rows, a.slice(n, rows.rows), y); });
+  }
 }
 
 }  // namespace tandem::cpu::HWY_NAMESPACE

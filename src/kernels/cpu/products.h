@@ -25,6 +25,14 @@ void add_weighted_rows(const WeightMatrix& w, ConstActivations a, Activations y)
 // Rows [first, first + count) of a weight.
 WeightMatrix weight_rows(const WeightMatrix& w, std::int64_t first, std::int64_t count);
 
+// Rows [first, first + count) of activations.
+template <class View>
+View rows_of(View view, std::int64_t first, std::int64_t count) {
+  view.data = view.row(first);
+  view.rows = count;
+  return view;
+}
+
 // Estimated time of multiply_rows for `tokens` rows of x and one row of w, to choose grains by.
 double multiply_row_ns(const WeightMatrix& w, std::int64_t tokens);
 

@@ -4,34 +4,10 @@
 #include <span>
 
 #include "kernels/cpu/operators.h"
-#include "kernels/cpu/targets.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/rows.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/router.cc"
-#include <hwy/foreach_target.h>
-
-#include "kernels/cpu/norm-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu::HWY_NAMESPACE {
-
-// score = sigmoid(logit), choice = score + bias
-void router_scores(const float* logits, const float* bias, std::int64_t experts, float* score,
-                   float* choice) {
-  map(
-      experts, score, [](Floats logit) HWY_ATTR { return sigmoid(logit); }, logits);
-  map(
-      experts, choice, [](Floats s, Floats b) HWY_ATTR { return hn::Add(s, b); }, score, bias);
-}
-
-}  // namespace tandem::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tandem::cpu {
-
-HWY_EXPORT(router_scores);
-
 namespace {
 
 // The `ids.size()` largest values, lowest index first on a tie, as a list that starts with the
@@ -85,7 +61,7 @@ void route_token(const RouterArgs& args, std::int64_t t) {
   const std::int64_t experts = args.logits.columns;
   float* score = scratch.floats(2 * experts);
   float* choice = score + experts;
-  HWY_DYNAMIC_DISPATCH(router_scores)(args.logits.row(t), args.bias, experts, score, choice);
+  router_scores(args.logits.row(t), args.bias, experts, score, choice);
 
   std::int32_t* ids = args.ids + t * args.top_k;
   float* weights = args.weights + t * args.top_k;
@@ -115,4 +91,3 @@ void router(const RouterArgs& args, ThreadTeam& team) noexcept {
 }
 
 }  // namespace tandem::cpu
-#endif  // HWY_ONCE

@@ -51,9 +51,10 @@ HWY_INLINE Floats load(const BF16* p) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
 }
 
-// The first `count` < kLanes elements, zeros behind them.
+// The first `count` < kLanes elements, zeros behind them. Out of line, as there are many tails and
+// none is hot.
 template <class T>
-HWY_INLINE Floats load_tail(const T* p, std::int64_t count) {
+HWY_NOINLINE Floats load_tail(const T* p, std::int64_t count) {
   HWY_ALIGN T buffer[kLanes] = {};
   std::memcpy(buffer, p, static_cast<std::size_t>(count) * sizeof(T));
   return load(buffer);
@@ -89,11 +90,19 @@ HWY_INLINE void store(Floats v, BF16* p) {
 }
 
 template <class T>
-HWY_INLINE void store_up_to(Floats v, T* p, std::int64_t count) {
-  if (HWY_LIKELY(count >= kLanes)) return store(v, p);
+HWY_NOINLINE void store_tail(Floats v, T* p, std::int64_t count) {
   HWY_ALIGN T buffer[kLanes];
   store(v, buffer);
   std::memcpy(p, buffer, static_cast<std::size_t>(count) * sizeof(T));
+}
+
+template <class T>
+HWY_INLINE void store_up_to(Floats v, T* p, std::int64_t count) {
+  if (HWY_LIKELY(count >= kLanes)) {
+    store(v, p);
+  } else {
+    store_tail(v, p, count);
+  }
 }
 
 // All of a vector, or its first `count` elements.
@@ -109,7 +118,7 @@ HWY_INLINE Floats load_part(const T* p, std::int64_t count) {
 template <bool kTail, class T>
 HWY_INLINE void store_part(Floats v, T* p, std::int64_t count) {
   if constexpr (kTail) {
-    store_up_to(v, p, count);
+    store_tail(v, p, count);
   } else {
     store(v, p);
   }
@@ -120,7 +129,7 @@ template <class T, class F, class... In>
 HWY_INLINE void map(std::int64_t size, T* y, const F& f, const In*... in) {
   std::int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes) store(f(load(in + i)...), y + i);
-  if (i < size) store_up_to(f(load_tail(in + i, size - i)...), y + i, size - i);
+  if (i < size) store_tail(f(load_tail(in + i, size - i)...), y + i, size - i);
 }
 
 // ---- sums

@@ -1,18 +1,23 @@
+// One token's softmax over its residual streams.
+#include <hwy/highway.h>
+
 #include <algorithm>
-
-#include "kernels/cpu/operators.h"
-#include "kernels/cpu/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/residual_mix.cc"
-#include <hwy/foreach_target.h>
+#include <cstdint>
 
 #include "kernels/cpu/norm-inl.h"
+#include "kernels/ops/residual_mix.h"
+
+#if defined(TANDEM_KERNELS_CPU_RESIDUAL_MIX_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TANDEM_KERNELS_CPU_RESIDUAL_MIX_INL_H_
+#undef TANDEM_KERNELS_CPU_RESIDUAL_MIX_INL_H_
+#else
+#define TANDEM_KERNELS_CPU_RESIDUAL_MIX_INL_H_
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t kMaxRows = kMaxBankRows + 1;
+inline constexpr std::int64_t kMaxRows = kMaxBankRows + 1;
 
 // softmax over `count` scores, in place; the sum runs in ascending order.
 HWY_INLINE void softmax(float* score, std::int64_t count) {
@@ -48,23 +53,7 @@ HWY_INLINE void mix_row(const ResidualMixArgs& args, std::int64_t t) {
   }
 }
 
-void residual_mix(const ResidualMixArgs& args, ThreadTeam& team) {
-  const double ns_per_element = kNsPerElement * static_cast<double>(args.bank_rows + 1);
-  for_rows(team, args.stream.rows, args.stream.columns, ns_per_element,
-           [&](std::int64_t t) HWY_ATTR { mix_row(args, t); });
-}
-
 }  // namespace tandem::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace tandem::cpu {
-
-HWY_EXPORT(residual_mix);
-
-void residual_mix(const ResidualMixArgs& args, ThreadTeam& team) noexcept {
-  HWY_DYNAMIC_DISPATCH(residual_mix)(args, team);
-}
-
-}  // namespace tandem::cpu
-#endif  // HWY_ONCE
+#endif  // include guard

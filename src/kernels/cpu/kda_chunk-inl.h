@@ -6,24 +6,27 @@
 //   S <- diag(exp(G_C)) S + (exp(G_C - G) K)^T D
 // exp(G_i - G_j) is never a quotient of exponentials, which would overflow, but a running product
 // of the tokens' own decays, each in [0, 1]: any decay is safe, and -infinity clears a channel.
+#include <hwy/highway.h>
+
 #include <algorithm>
-
-#include "kernels/cpu/operators.h"
-#include "kernels/cpu/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/kda_chunked.cc"
-#include <hwy/foreach_target.h>
+#include <cstdint>
 
 #include "kernels/cpu/kda_tokens-inl.h"
-#include "kernels/cpu/products-inl.h"
+#include "kernels/cpu/weighted-inl.h"
+
+#if defined(TANDEM_KERNELS_CPU_KDA_CHUNK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TANDEM_KERNELS_CPU_KDA_CHUNK_INL_H_
+#undef TANDEM_KERNELS_CPU_KDA_CHUNK_INL_H_
+#else
+#define TANDEM_KERNELS_CPU_KDA_CHUNK_INL_H_
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t kChunk = 16;
+inline constexpr std::int64_t kChunk = 16;
 // With fewer tokens the recurrence is as fast.
-constexpr std::int64_t kMinChunk = 4;
+inline constexpr std::int64_t kMinChunk = 4;
 
 // What a chunk of one head needs besides the state; everything but the state's own columns.
 struct ChunkFactors {
@@ -85,8 +88,8 @@ HWY_INLINE void add_token(ChunkFactors& chunk, std::int64_t i) {
 
 // Value columns pass in blocks of so many vectors, so that the state's columns stay in the
 // first-level cache between the two products.
-constexpr int kBlockVectors = 4;
-constexpr std::int64_t kBlockColumns = kBlockVectors * kLanes;
+inline constexpr int kBlockVectors = 4;
+inline constexpr std::int64_t kBlockColumns = kBlockVectors * kLanes;
 
 struct BlockRows {
   HWY_ALIGN float from_state[2 * kChunk][kBlockColumns];
@@ -151,33 +154,7 @@ HWY_INLINE void run_chunk(const KdaArgs& args, std::int64_t head, std::int64_t r
   }
 }
 
-void kda_chunked(const KdaArgs& args, ThreadTeam& team) {
-  for_heads(args, team, [&](const KdaSequence& sequence, std::int64_t head) HWY_ATTR {
-    static thread_local Scratch scratch;
-    float* buffer = scratch.floats(chunk_buffer_floats(whole_vectors(args.head_dim)));
-    float* state = sequence.state + head * args.head_dim * args.head_dim;
-    std::int64_t row = sequence.first_row;
-    const std::int64_t end = row + sequence.rows;
-    while (end - row >= kMinChunk) {
-      const std::int64_t count = std::min(kChunk, end - row);
-      run_chunk(args, head, row, count, state, buffer);
-      row += count;
-    }
-    recurrent_head(args, head, row, end - row, state, buffer);
-  });
-}
-
 }  // namespace tandem::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace tandem::cpu {
-
-HWY_EXPORT(kda_chunked);
-
-void kda_chunked(const KdaArgs& args, ThreadTeam& team) noexcept {
-  HWY_DYNAMIC_DISPATCH(kda_chunked)(args, team);
-}
-
-}  // namespace tandem::cpu
-#endif  // HWY_ONCE
+#endif  // include guard
