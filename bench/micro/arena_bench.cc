@@ -238,7 +238,7 @@ int main(int argc, char** argv) {
   tandem::Calls(16).print();
   fmt::print("\n{} ticks of the flipping load, 3 seeds\n\n", ticks);
   fmt::print(
-      "| rows a page | freed GB | moved GB | moved / freed | largest chunk MB | admitted | "
+      "| rows a page | freed GB | moved GB | moved / freed | largest call MB | admitted | "
       "failed |\n|---|---|---|---|---|---|---|\n");
   for (std::int64_t page_rows : {64, 16}) {
     for (std::uint64_t seed : {1u, 2u, 3u}) tandem::FlippingLoad(page_rows, seed).run(ticks);

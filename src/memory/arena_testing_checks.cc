@@ -73,25 +73,21 @@ Result<void> ArenaShadow::check_contents() {
 Result<void> ArenaShadow::check_places() {
   std::map<std::int64_t, std::pair<std::int64_t, std::uint64_t>> places;  // begin -> end, serial
   EntryCounts ends;
-  const auto add = [&](EntryKind kind, std::int64_t offset, std::uint64_t serial) {
+  const auto add = [&](EntryKind kind, std::int64_t offset, std::uint64_t serial) -> Result<void> {
     std::int64_t& end = kind == EntryKind::kState ? ends.states : ends.pages;
     end = std::max(end, position_end(kind, offset));
-    places.emplace(offset, std::pair(offset + geometry_.bytes_of(kind), serial));
+    const auto [place, is_new] =
+        places.emplace(offset, std::pair(offset + geometry_.bytes_of(kind), serial));
+    if (is_new || place->second.second == serial) return {};
+    return wrong("entries {} and {} both lie at {}", place->second.second, serial, offset);
   };
   for (const auto& entry : states_) {
-    add(EntryKind::kState, arena_->offset(entry.handle.id()), entry.serial);
+    TRY(add(EntryKind::kState, arena_->offset(entry.handle.id()), entry.serial));
   }
   for (const auto& entry : pages_) {
-    add(EntryKind::kPage, arena_->offset(entry.handle.id()), entry.serial);
+    TRY(add(EntryKind::kPage, arena_->offset(entry.handle.id()), entry.serial));
   }
-  for (const Reader& reader : readers_) {
-    const auto place = places.find(reader.offset);
-    if (place != places.end() && place->second.second != reader.serial) {
-      return wrong("entry {} took the place of entry {}, which is read", place->second.second,
-                   reader.serial);
-    }
-    add(reader.kind, reader.offset, reader.serial);
-  }
+  for (const Reader& reader : readers_) TRY(add(reader.kind, reader.offset, reader.serial));
   std::int64_t begin = std::max(geometry_.state_bytes, geometry_.page_bytes);
   for (const auto& [offset, place] : places) {
     if (offset < begin) return wrong("two entries (or the sink) overlap at {}", offset);
@@ -132,6 +128,12 @@ Result<void> ArenaShadow::check_usage() const {
           geometry_.budget_bytes) {
     return wrong("{} bytes of holes and a gap of {} make no {} free bytes", usage.hole_bytes,
                  usage.gap_bytes, free_bytes());
+  }
+  const std::int64_t states = arena_->headroom(EntryKind::kState);
+  const std::int64_t pages = arena_->headroom(EntryKind::kPage);
+  if (!fits({.states = states}, {}) || fits({.states = states + 1}, {}) ||
+      !fits({.pages = pages}, {}) || fits({.pages = pages + 1}, {})) {
+    return wrong("{} states or {} pages are said to fit at most", states, pages);
   }
   if (arena_->counters().freed_bytes != freed_bytes_ || moved_bytes_ > freed_bytes_ ||
       arena_->counters().moved_bytes != moved_bytes_) {

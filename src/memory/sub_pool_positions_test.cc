@@ -10,7 +10,7 @@ namespace tandem {
 namespace {
 
 TEST(PositionSetTest, empty_and_full_sets_are_recognised) {
-  for (std::uint32_t capacity : {1u, 63u, 64u, 65u, 4096u, 4097u}) {
+  for (std::uint32_t capacity : {1u, 63u, 64u, 65u, 128u, 4096u, 4097u, 8192u}) {
     PositionSet set(capacity);
     EXPECT_EQ(set.end(), 0u) << capacity;
     EXPECT_EQ(set.lowest_absent(), 0u) << capacity;
