@@ -19,7 +19,7 @@ namespace tandem {
 namespace {
 
 // A fan-out inside a step follows the last one within microseconds; sleeping in between would cost
-// more than the work. After this many polls without a job a worker parks.
+// more than the work. After this many polls without a loop a worker parks, and a caller gives way.
 constexpr int kSpinPolls = 4000;
 
 void pause_briefly() {
@@ -30,22 +30,32 @@ void pause_briefly() {
 #endif
 }
 
+// The gate of the current loop, one word: generation << 32 | closed bit | workers inside.
+constexpr std::uint64_t kGeneration = std::uint64_t{1} << 32;
+constexpr std::uint64_t kClosed = std::uint64_t{1} << 31;
+constexpr std::uint64_t kInside = kClosed - 1;
+
+std::uint64_t generation_of(std::uint64_t gate) { return gate / kGeneration; }
+
 }  // namespace
 
+// A worker takes part in a loop only if it enters the gate before the caller closes it. The caller
+// works too, and waits only for workers inside: on a busy machine a worker that gets no processor
+// is not missed.
 struct ThreadTeam::Impl {
   using Body = std::function<void(std::int64_t, std::int64_t)>;
 
   std::vector<std::thread> workers;
 
-  // The current loop. Written by the caller before `generation` is raised (release), read after it.
+  // The current loop. Written by the caller while the gate is closed and empty, read by those
+  // inside.
   const Body* body = nullptr;
   std::int64_t count = 0;
   std::int64_t grain = 1;
   std::atomic<std::int64_t> next{0};
-  std::atomic<std::uint64_t> generation{0};
-  std::atomic<int> running{0};
+  std::atomic<std::uint64_t> gate{kClosed};
 
-  // Guards parking only: `generation` is raised under it when a worker may be asleep.
+  // Guards parking only: the gate opens under it when a worker may be asleep.
   std::mutex mutex;
   std::condition_variable wake;
   std::atomic<int> parked{0};
@@ -59,35 +69,59 @@ struct ThreadTeam::Impl {
     }
   }
 
-  std::uint64_t wait_for_job(std::uint64_t seen) {
+  // Waits until the gate's generation is not `seen`; returns the new one.
+  std::uint64_t wait_for_loop(std::uint64_t seen) {
     for (int i = 0; i < kSpinPolls; ++i) {
-      const std::uint64_t now = generation.load(std::memory_order_acquire);
+      const std::uint64_t now = generation_of(gate.load(std::memory_order_acquire));
       if (now != seen) return now;
       pause_briefly();
     }
     std::unique_lock lock(mutex);
     parked.fetch_add(1, std::memory_order_seq_cst);
-    wake.wait(lock, [&] { return generation.load(std::memory_order_seq_cst) != seen; });
+    wake.wait(lock, [&] { return generation_of(gate.load(std::memory_order_seq_cst)) != seen; });
     parked.fetch_sub(1, std::memory_order_relaxed);
-    return generation.load(std::memory_order_acquire);
+    return generation_of(gate.load(std::memory_order_acquire));
+  }
+
+  bool enter(std::uint64_t generation) {
+    std::uint64_t now = gate.load(std::memory_order_relaxed);
+    while (generation_of(now) == generation && (now & kClosed) == 0) {
+      if (gate.compare_exchange_weak(now, now + 1, std::memory_order_acquire)) return true;
+    }
+    return false;
   }
 
   void work() {
     std::uint64_t seen = 0;
     for (;;) {
-      seen = wait_for_job(seen);
+      seen = wait_for_loop(seen);
       if (stop.load(std::memory_order_acquire)) return;
+      if (!enter(seen)) continue;
       take_ranges();
-      running.fetch_sub(1, std::memory_order_release);
+      gate.fetch_sub(1, std::memory_order_release);
     }
   }
 
-  void publish() {
-    generation.fetch_add(1, std::memory_order_seq_cst);
+  // Opens the gate of a new loop.
+  void open() {
+    const std::uint64_t before = gate.load(std::memory_order_relaxed);
+    gate.store((generation_of(before) + 1) * kGeneration, std::memory_order_seq_cst);
     if (parked.load(std::memory_order_seq_cst) > 0) {
       // Taking the lock orders this after a worker's check of the predicate and before its sleep.
       { std::lock_guard lock(mutex); }
       wake.notify_all();
+    }
+  }
+
+  // Closes it and waits for those inside.
+  void close() {
+    gate.fetch_or(kClosed, std::memory_order_acq_rel);
+    for (int i = 0; (gate.load(std::memory_order_acquire) & kInside) != 0; ++i) {
+      if (i < kSpinPolls) {
+        pause_briefly();
+      } else {
+        std::this_thread::yield();
+      }
     }
   }
 };
@@ -99,7 +133,7 @@ ThreadTeam::ThreadTeam(int threads) : impl_(std::make_unique<Impl>()) {
 
 ThreadTeam::~ThreadTeam() {
   impl_->stop.store(true, std::memory_order_release);
-  impl_->publish();
+  impl_->open();
   for (std::thread& worker : impl_->workers) worker.join();
 }
 
@@ -117,11 +151,9 @@ void ThreadTeam::parallel_for(std::int64_t count, std::int64_t grain,
   impl_->count = count;
   impl_->grain = grain;
   impl_->next.store(0, std::memory_order_relaxed);
-  impl_->running.store(static_cast<int>(impl_->workers.size()), std::memory_order_relaxed);
-  impl_->publish();
+  impl_->open();
   impl_->take_ranges();
-  // Every worker must have left the loop before its fields may change.
-  while (impl_->running.load(std::memory_order_acquire) != 0) pause_briefly();
+  impl_->close();
 }
 
 int default_thread_count() {
