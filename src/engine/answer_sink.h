@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,9 @@ namespace tandem {
 struct AnswerResult {
   AnswerEnd end = AnswerEnd::kStop;
   GenerateResult result;
+  // What ended it with FinishReason::kStop: a stop string, else a stop id.
+  std::string stop_string = {};
+  std::optional<TokenId> stop_id = {};
 };
 
 // Both callbacks run on the engine's loop thread and must return quickly. `on_events` is called for
@@ -29,6 +34,7 @@ class AnswerSink final : public TokenSink {
       : stream_(std::move(stream)), on_events_(std::move(on_events)), on_end_(std::move(on_end)) {}
 
   Verdict on_token(const SampledToken& token) override {
+    last_id_ = token.id;
     on_events_(stream_.feed(token.id), &token);
     return stream_.stopped() ? Verdict::kStop : Verdict::kContinue;
   }
@@ -38,13 +44,19 @@ class AnswerSink final : public TokenSink {
         result.reason == FinishReason::kLength ? AnswerEnd::kLength : AnswerEnd::kStop;
     OutputParser::Finish finish = stream_.finish(end);
     on_events_(std::move(finish.events), nullptr);
-    on_end_({.end = finish.end, .result = result});
+    AnswerResult answer{.end = finish.end, .result = result};
+    if (result.reason == FinishReason::kStop) {
+      answer.stop_string = stream_.stop_string();
+      if (answer.stop_string.empty()) answer.stop_id = last_id_;
+    }
+    on_end_(answer);
   }
 
  private:
   AnswerStream stream_;
   OnEvents on_events_;
   OnEnd on_end_;
+  TokenId last_id_ = -1;
 };
 
 }  // namespace tandem

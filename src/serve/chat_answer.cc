@@ -94,7 +94,7 @@ void ChatAnswer::on_end(int choice, const AnswerResult& result) {
   if (state_ == State::kDone) return;
   if (result.result.reason == FinishReason::kError) return fail(result.result.status);
   Progress& progress = progress_[static_cast<std::size_t>(choice)];
-  progress.choice.finish_reason = finish_reason(result);
+  progress.choice.end = {finish_reason(result), result.stop_string, result.stop_id};
   const GenerateUsage& usage = result.result.usage;
   usage_.completion_tokens += usage.completion_tokens;
   usage_.reasoning_tokens += progress.reasoning_tokens;
@@ -102,8 +102,7 @@ void ChatAnswer::on_end(int choice, const AnswerResult& result) {
   usage_.prefill_ms = std::max(usage_.prefill_ms, usage.prefill_ms);
   usage_.decode_ms = std::max(usage_.decode_ms, usage.decode_ms);
   if (options_.stream) {
-    send(
-        end_chunk(options_.head, choice, progress.choice.finish_reason, unsent_logprobs(progress)));
+    send(end_chunk(options_.head, choice, progress.choice.end, unsent_logprobs(progress)));
   }
   if (--open_choices_ == 0) complete();
 }

@@ -86,14 +86,21 @@ Json head_json(const ChatHead& head, const char* object) {
   return json;
 }
 
-std::string chunk(const ChatHead& head, int choice, Json delta, const Json& finish_reason,
+Json matched_stop(const ChatEnd& end) {
+  if (!end.stop_string.empty()) return end.stop_string;
+  return end.stop_id ? Json(*end.stop_id) : Json();
+}
+
+// `end` of the last chunk of a choice, else nullptr.
+std::string chunk(const ChatHead& head, int choice, Json delta, const ChatEnd* end,
                   TokenLogprobs logprobs) {
   Json json = head_json(head, "chat.completion.chunk");
   Json entry;
   entry["index"] = choice;
   entry["delta"] = std::move(delta);
   if (logprobs.tokenizer != nullptr) entry["logprobs"] = logprobs_json(logprobs);
-  entry["finish_reason"] = finish_reason;
+  entry["finish_reason"] = end == nullptr ? Json() : Json(end->finish_reason);
+  if (end != nullptr) entry["matched_stop"] = matched_stop(*end);
   json["choices"] = Json::array({std::move(entry)});
   return dump(json);
 }
@@ -138,7 +145,8 @@ std::string completion_body(const ChatHead& head, std::span<const ChatChoice> ch
     entry["index"] = i;
     entry["message"] = message_json(choice.answer);
     entry["logprobs"] = logprobs == nullptr ? Json() : logprobs_json({logprobs, choice.tokens});
-    entry["finish_reason"] = choice.finish_reason;
+    entry["finish_reason"] = choice.end.finish_reason;
+    entry["matched_stop"] = matched_stop(choice.end);
     body["choices"].push_back(std::move(entry));
   }
   add_usage(body, usage);
@@ -155,9 +163,9 @@ std::string delta_chunk(const ChatHead& head, int choice, const OutputEvent& eve
   return delta.is_null() ? std::string() : chunk(head, choice, std::move(delta), nullptr, logprobs);
 }
 
-std::string end_chunk(const ChatHead& head, int choice, const std::string& finish_reason,
+std::string end_chunk(const ChatHead& head, int choice, const ChatEnd& end,
                       TokenLogprobs logprobs) {
-  return chunk(head, choice, Json::object(), finish_reason, logprobs);
+  return chunk(head, choice, Json::object(), &end, logprobs);
 }
 
 std::string usage_chunk(const ChatHead& head, const ChatUsage& usage) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,10 +37,17 @@ struct TokenLogprobs {
   std::span<const SampledToken> tokens;
 };
 
+// How a choice ended.
+struct ChatEnd {
+  std::string finish_reason = {};
+  std::string stop_string = {};         // that was found, or
+  std::optional<TokenId> stop_id = {};  // that was sampled
+};
+
 struct ChatChoice {
   Answer answer;
   std::vector<SampledToken> tokens;  // empty unless log-probs were asked for
-  std::string finish_reason;
+  ChatEnd end = {};
 };
 
 std::string completion_body(const ChatHead& head, std::span<const ChatChoice> choices,
@@ -51,8 +59,7 @@ std::string role_chunk(const ChatHead& head, int choice);
 std::string delta_chunk(const ChatHead& head, int choice, const OutputEvent& event,
                         TokenLogprobs logprobs);
 // The last chunk of a choice.
-std::string end_chunk(const ChatHead& head, int choice, const std::string& finish_reason,
-                      TokenLogprobs logprobs);
+std::string end_chunk(const ChatHead& head, int choice, const ChatEnd& end, TokenLogprobs logprobs);
 // Of no choice, after the last.
 std::string usage_chunk(const ChatHead& head, const ChatUsage& usage);
 

@@ -29,7 +29,7 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
   ChatChoice choice;
   choice.answer.content = "7703";
   choice.answer.reasoning = "adding";
-  choice.finish_reason = "stop";
+  choice.end = {"stop", "END", std::nullopt};
   const ChatUsage usage{.prompt_tokens = 10,
                         .completion_tokens = 5,
                         .reasoning_tokens = 2,
@@ -40,7 +40,8 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
   body.erase("timings");
   EXPECT_EQ(body, Json::parse(R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,
     "model":"demo","choices":[{"index":0,"message":{"role":"assistant","content":"7703",
-    "reasoning_content":"adding"},"logprobs":null,"finish_reason":"stop"}],
+    "reasoning_content":"adding"},"logprobs":null,"finish_reason":"stop",
+    "matched_stop":"END"}],
     "usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,
     "completion_tokens_details":{"reasoning_tokens":2}}})"));
 }
@@ -48,11 +49,12 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
 TEST(OpenAiResponse, a_message_that_only_calls_has_null_content) {
   ChatChoice choice;
   choice.answer.tool_calls = {{"f:0", "f", "{}"}};
-  choice.finish_reason = "tool_calls";
+  choice.end = {"tool_calls", "", 7};
   const Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), {}, nullptr));
   EXPECT_EQ(body["choices"][0]["message"],
             Json::parse(R"({"role":"assistant","content":null,"tool_calls":[{"id":"f:0",
               "type":"function","function":{"name":"f","arguments":"{}"}}]})"));
+  EXPECT_EQ(body["choices"][0]["matched_stop"], 7);
 }
 
 TEST(OpenAiResponse, an_empty_answer_is_an_empty_string) {
@@ -75,8 +77,10 @@ TEST(OpenAiResponse, chunks_have_one_choice_and_no_null_in_deltas) {
   EXPECT_EQ(delta({.kind = Kind::kToolCallArguments, .text = "{", .call = 1}),
             Json::parse(R"({"tool_calls":[{"index":1,"function":{"arguments":"{"}}]})"));
   EXPECT_EQ(delta_chunk(kHead, 0, {.kind = Kind::kToolCallEnd, .call = 1}, {}), "");
-  const Json end = Json::parse(end_chunk(kHead, 1, "length", {}));
-  EXPECT_EQ(end["choices"], Json::parse(R"([{"index":1,"delta":{},"finish_reason":"length"}])"));
+  const Json end = Json::parse(end_chunk(kHead, 1, {"length", "", std::nullopt}, {}));
+  EXPECT_EQ(
+      end["choices"],
+      Json::parse(R"([{"index":1,"delta":{},"finish_reason":"length","matched_stop":null}])"));
   EXPECT_EQ(Json::parse(usage_chunk(kHead, {.prompt_tokens = 3}))["choices"], Json::array());
 }
 

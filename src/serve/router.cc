@@ -26,12 +26,16 @@ bool is_json(std::string_view content_type) {
   return equal_ignoring_case(media, "application/json");
 }
 
-HttpResponse options_response(const std::string& allowed) {
-  return {.status = 204,
-          .headers = {{"Allow", allowed},
-                      {"Access-Control-Allow-Methods", allowed},
-                      {"Access-Control-Allow-Headers", "*"},
-                      {"Access-Control-Max-Age", "86400"}}};
+// A wildcard would not cover Authorization, so what the browser asks for is allowed by name.
+HttpResponse options_response(const std::string& allowed, std::string_view asked_headers) {
+  HttpResponse response{.status = 204,
+                        .headers = {{"Allow", allowed},
+                                    {"Access-Control-Allow-Methods", allowed},
+                                    {"Access-Control-Max-Age", "86400"}}};
+  if (!asked_headers.empty()) {
+    response.headers.push_back({"Access-Control-Allow-Headers", std::string(asked_headers)});
+  }
+  return response;
 }
 
 }  // namespace
@@ -55,7 +59,10 @@ void Router::operator()(HttpRequest request, const std::shared_ptr<HttpExchange>
   if (allowed.empty()) {
     return exchange->respond(error_response(404, fmt::format("no route {}", request.path)));
   }
-  if (method == "OPTIONS") return exchange->respond(options_response(allowed + ", OPTIONS"));
+  if (method == "OPTIONS") {
+    return exchange->respond(
+        options_response(allowed + ", OPTIONS", request.header("Access-Control-Request-Headers")));
+  }
   HttpResponse response = error_response(
       405, fmt::format("{} takes {}, not {}", request.path, allowed, request.method));
   response.headers.push_back({"Allow", allowed});

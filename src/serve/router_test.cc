@@ -22,7 +22,8 @@ HttpResponse ask(const std::string& method, const std::string& path,
   router({.method = method,
           .path = path,
           .query = "",
-          .headers = {{"content-type", content_type}},
+          .headers = {{"content-type", content_type},
+                      {"Access-Control-Request-Headers", "authorization"}},
           .body = ""},
          exchange);
   return exchange->response.value();
@@ -61,6 +62,7 @@ TEST(Router, tells_browsers_what_is_allowed) {
   const HttpResponse response = ask("OPTIONS", "/things");
   EXPECT_EQ(response.status, 204);
   EXPECT_EQ(header(response, "Access-Control-Allow-Methods"), "GET, POST, OPTIONS");
+  EXPECT_EQ(header(response, "Access-Control-Allow-Headers"), "authorization");
   EXPECT_EQ(ask("OPTIONS", "/nothing").status, 404);
 }
 

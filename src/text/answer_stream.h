@@ -21,6 +21,8 @@ class AnswerStream {
   std::vector<OutputEvent> feed(TokenId id);
   // A stop string was found: the text ends before it and generation can end.
   bool stopped() const { return matcher_.stopped(); }
+  // That stop string, else empty.
+  const std::string& stop_string() const { return matcher_.found(); }
   // As OutputParser::finish(). An answer that stopped ends as kStop or kToolCalls.
   OutputParser::Finish finish(AnswerEnd end);
 

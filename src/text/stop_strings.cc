@@ -19,20 +19,21 @@ StopStringMatcher::StopStringMatcher(const std::vector<std::string>& stops) {
 }
 
 std::string StopStringMatcher::feed(std::string_view text) {
-  if (stopped_) return {};
+  if (stopped()) return {};
   for (std::size_t i = 0; i < text.size(); ++i) {
-    std::size_t found = 0;  // bytes of the longest stop string complete here
+    const Stop* found = nullptr;  // the longest stop string complete here
     for (Stop& stop : stops_) {
       while (stop.matched > 0 && text[i] != stop.text[stop.matched]) {
         stop.matched = stop.fallback[stop.matched];
       }
       if (text[i] == stop.text[stop.matched]) ++stop.matched;
-      if (stop.matched == stop.text.size()) found = std::max(found, stop.matched);
+      const bool longest = found == nullptr || stop.text.size() > found->text.size();
+      if (stop.matched == stop.text.size() && longest) found = &stop;
     }
-    if (found == 0) continue;
-    stopped_ = true;
+    if (found == nullptr) continue;
+    found_ = found->text;
     held_ += text.substr(0, i + 1);
-    held_.resize(held_.size() - found);
+    held_.resize(held_.size() - found_.size());
     return std::exchange(held_, {});
   }
   held_ += text;

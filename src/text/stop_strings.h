@@ -22,7 +22,9 @@ class StopStringMatcher {
   // No stop string can follow: what was held back. The matcher is as new unless it has stopped.
   std::string flush();
   // A stop string was found.
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return !found_.empty(); }
+  // The one that was found, else empty.
+  const std::string& found() const { return found_; }
 
  private:
   // Knuth-Morris-Pratt.
@@ -34,7 +36,7 @@ class StopStringMatcher {
 
   std::vector<Stop> stops_;
   std::string held_;
-  bool stopped_ = false;
+  std::string found_;
 };
 
 }  // namespace tandem

@@ -20,6 +20,14 @@ std::string read(const Stops& stops, const std::vector<std::string>& pieces) {
   return text;
 }
 
+TEST(StopStringMatcher, says_which_stop_it_found) {
+  StopStringMatcher matcher({"b", "ab", "c"});
+  matcher.feed("xa");
+  EXPECT_EQ(matcher.found(), "");
+  matcher.feed("bc");
+  EXPECT_EQ(matcher.found(), "ab");
+}
+
 TEST(StopStringMatcher, cuts_before_the_stop_even_across_pieces) {
   EXPECT_EQ(read({"END"}, {"one EN", "D two"}), "one ");
   EXPECT_EQ(read({"END"}, {"one EN", "d two"}), "one ENd two");

@@ -18,6 +18,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(choice["message"]["content"], "7703")
         self.assertIn("=", choice["message"]["reasoning_content"])
         self.assertEqual(choice["finish_reason"], "stop")
+        self.assertIsInstance(choice["matched_stop"], int)  # the id that ends messages
         self.assertIsNone(choice["logprobs"])
         usage = body["usage"]
         self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
@@ -27,7 +28,7 @@ class Chat(unittest.TestCase):
 
     def test_a_stream_adds_up_to_the_whole_answer(self):
         cases = [dict(messages=SUM), dict(messages=STORY, max_tokens=20),
-                 dict(messages=STORY, stop=["and", "."]),
+                 dict(messages=STORY, stop=["time", "."]),
                  dict(messages=[{"role": "user", "content": "Set a timer for 12 minutes."}],
                       tools=[TIMER])]
         for case in cases:
@@ -36,6 +37,8 @@ class Chat(unittest.TestCase):
                 chunks = self.server.stream(temperature=0, stream_options={"include_usage": True},
                                             **case)
                 message, finish = joined(chunks)
+                self.assertEqual(chunks[-2]["choices"][0]["matched_stop"],
+                                 whole["choices"][0]["matched_stop"])
                 self.assertEqual(message, whole["choices"][0]["message"])
                 self.assertEqual(finish, whole["choices"][0]["finish_reason"])
                 self.assertEqual(chunks[-1]["usage"], whole["usage"])
@@ -114,19 +117,19 @@ class Chat(unittest.TestCase):
         self.assertGreaterEqual(len({str(story()) for _ in range(4)}), 2)  # random unless given
 
     def test_nothing_of_a_stop_string_shows(self):
-        plain = self.server.chat(STORY, temperature=0, reasoning_effort="none")
-        text = plain["choices"][0]["message"]["content"]
-        # Across tokens, of one character, overlapping, and one that only begins to match.
+        fields = dict(temperature=0, reasoning_effort="none", max_tokens=20)
+        plain, = self.server.chat(STORY, **fields)["choices"]
+        text = plain["message"]["content"]
+        self.assertIsNone(plain["matched_stop"])
+        # Across tokens, of one character, overlapping, and beside one that only begins to match.
         for stops in ([text[10:17]], [text[20]], [text[12:15], text[13:15]], ["qqq", text[10:12]]):
             with self.subTest(stops):
-                choice, = self.server.chat(STORY, temperature=0, reasoning_effort="none",
-                                           stop=stops)["choices"]
+                choice, = self.server.chat(STORY, stop=stops, **fields)["choices"]
                 at = min(text.index(s) + len(s) for s in stops if s in text)
                 longest = max((s for s in stops if text[:at].endswith(s)), key=len)
                 self.assertEqual(choice["message"]["content"], text[:at - len(longest)])
-                self.assertEqual(choice["finish_reason"], "stop")
-        choice, = self.server.chat(STORY, temperature=0, reasoning_effort="none",
-                                   stop=[text[-3:] + "never"])["choices"]
+                self.assertEqual((choice["finish_reason"], choice["matched_stop"]), ("stop", longest))
+        choice, = self.server.chat(STORY, stop=[text[-3:] + "never"], **fields)["choices"]
         self.assertEqual(choice["message"]["content"], text)
 
     def test_thinking_can_be_turned_off_or_left_unsaid(self):
