@@ -66,9 +66,11 @@ class Engine::Loop {
     {
       std::lock_guard lock(mutex_);
       if (draining_) return fail(StatusCode::kUnavailable, "the server is shutting down");
-      if (static_cast<std::int64_t>(queued_.size()) >= options_.max_queued) {
-        return fail(StatusCode::kResourceExhausted, "{} requests are waiting already",
-                    queued_.size());
+      // Counted over both, so that a free place in a step is not refused for want of a place in the
+      // queue.
+      if (alive_ >= options_.max_running + options_.max_queued) {
+        return fail(StatusCode::kResourceExhausted, "{} requests are running or waiting already",
+                    alive_);
       }
       id = RequestId{++last_id_};
       queued_.push_back(

@@ -179,6 +179,15 @@ TEST_F(EngineTest, a_full_queue_and_a_draining_engine_refuse) {
   EXPECT_EQ(queued.get().ids.size(), 2u);
 }
 
+TEST_F(EngineTest, a_free_place_in_a_step_is_not_refused_for_want_of_a_place_in_the_queue) {
+  auto engine = start({.threads = 1, .max_running = 3, .max_queued = 0});
+  // Faster than the loop thread can admit them.
+  std::vector<std::future<Outcome>> outcomes;
+  for (int i = 0; i < 3; ++i) outcomes.push_back(submit(*engine, greedy(prompt_of(5), 400)));
+  EXPECT_FALSE(engine->submit(greedy(prompt_of(5), 1), std::make_unique<CollectingSink>()));
+  for (auto& outcome : outcomes) EXPECT_EQ(outcome.get().ids.size(), 400u);
+}
+
 TEST_F(EngineTest, destruction_cancels_what_is_left) {
   std::future<Outcome> running, queued;
   {
