@@ -226,6 +226,7 @@ void expect_same_bits(const Requests& in, KdaOperator kda, const std::vector<Row
                       const std::vector<std::vector<Piece>>& steps, ThreadTeam& team) {
   std::vector<std::vector<float>> states = in.states;
   for (const std::vector<Piece>& pieces : steps) {
+    wake(team);
     const Rows o = in.step(kda, pieces, states, team);
     ASSERT_TRUE(o.written_exactly());
     std::int64_t row = 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/kernel_set.h"
@@ -186,6 +188,16 @@ template <typename Expected, typename Bound>
   return ::testing::AssertionSuccess();
 }
 
+// Returns when every thread of the team is awake and looking for work, so that the next operator is
+// really shared out, even on a busy machine.
+inline void wake(ThreadTeam& team) {
+  std::atomic<int> awake{0};
+  team.parallel_for(team.threads(), 1, [&](std::int64_t, std::int64_t) {
+    ++awake;
+    while (awake < team.threads()) std::this_thread::yield();
+  });
+}
+
 // A row's bits may depend neither on its companions, nor on its place, nor on the number of
 // threads. `run(order, team)` computes the rows of inputs [0, rows) named by `order`.
 // A kernel keeps small work on one thread, so some case of every operator must take long enough.
@@ -202,6 +214,7 @@ void expect_rows_independent(Random& random, std::int64_t rows, Run run) {
     std::vector<std::int64_t> order(static_cast<std::size_t>(size));
     for (std::int64_t& row : order) row = random.integer(0, rows - 1);
     for (ThreadTeam* team : {&one, &two}) {
+      wake(*team);
       const Rows part = run(order, *team);
       for (std::int64_t i = 0; i < size; ++i) {
         ASSERT_TRUE(same_bits(part.view().row(i), all.view().row(order[i]), all.columns()))

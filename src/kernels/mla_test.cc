@@ -279,6 +279,18 @@ TEST_P(MlaTest, sharp_attention_stays_finite) {
   expect_expanded(kernels(), in, pages, team_);
 }
 
+// Every token scores above all before it, so that whatever was summed up must shrink again and
+// again.
+TEST_P(MlaTest, scores_that_keep_growing_keep_their_weights) {
+  Attention in(random_, {2, 4, 2, 4, 8}, DType::kF32, DType::kF32, {140});
+  for (std::int64_t t = 0; t < 140; ++t) {
+    in.compressed[0].at(t, 8) = 2 * static_cast<float>(t);
+    for (std::int64_t h = 0; h < 2; ++h) in.q[0].at(t, h * 6 + 4) = 1;
+  }
+  std::vector<Pages> pages = in.fresh_pages(random_, 16);
+  expect_expanded(kernels(), in, pages, team_);
+}
+
 TEST_P(MlaTest, pages_cuts_and_companions_change_no_bit) {
   ThreadTeam one(1);
   const std::vector<std::int64_t> lengths = {1, 3, 70, 135};
@@ -293,6 +305,7 @@ TEST_P(MlaTest, pages_cuts_and_companions_change_no_bit) {
       ThreadTeam& team = random_.integer(0, 1) == 0 ? one : team_;
       std::vector<Pages> pages = in.fresh_pages(random_, page_tokens);
       for (const std::vector<Piece>& pieces : random_steps(random_, lengths)) {
+        wake(team);
         const Rows o = in.step(kernels(), pieces, pages, team);
         std::int64_t row = 0;
         for (const Piece& piece : pieces) {

@@ -138,6 +138,7 @@ TEST_P(ShortConvTest, cuts_and_companions_change_no_bit) {
       for (ThreadTeam* team : {&one, &team_}) {
         std::vector<Window> windows = conv.fresh_windows();
         for (const std::vector<Piece>& pieces : random_steps(random_, lengths)) {
+          wake(*team);
           const Rows y = conv.step(kernels(), pieces, windows, *team);
           std::int64_t row = 0;
           for (const Piece& piece : pieces) {
