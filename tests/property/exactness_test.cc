@@ -132,7 +132,7 @@ TEST_P(ExactnessTest, neither_cuts_nor_company_nor_threads_change_a_bit) {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     Random random(seed);
     const auto ids =
-        random_ids(random, model->spec(), 1 + static_cast<std::int64_t>(random() % 120));
+        random_ids(random, model->spec(), 1 + static_cast<std::int64_t>(random() % 60));
     RC_ASSERT(crowded_run(*model, ids, random) == plain_run(*model, ids));
   });
 }
