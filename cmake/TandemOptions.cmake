@@ -36,7 +36,7 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
 if(TANDEM_SANITIZE)
   # gcc 12 takes Boost's optional for uninitialised once a sanitizer has rewritten it.
   add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
-    -Wno-maybe-uninitialized)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_link_options(-fsanitize=${TANDEM_SANITIZE})
 endif()
 if(TANDEM_BUILD_FUZZERS)
