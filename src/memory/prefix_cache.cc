@@ -73,21 +73,12 @@ PrefixMatch PrefixCache::match(const NamespaceKey& name, std::span<const TokenId
   return match;
 }
 
-void PrefixCache::count_match(const PrefixMatch& match) {
-  ++counters_.lookups;
-  counters_.hit_tokens += match.usable_tokens;
-  counters_.row_hit_tokens += match.row_tokens;
-  counters_.lost_to_state_tokens += match.replay_tokens();
-  counters_.replay_tokens[static_cast<std::size_t>(match.replay)] += match.replay_tokens();
-}
-
 // --- Locking ------------------------------------------------------------------------------------
 
 PrefixLock PrefixCache::acquire(const NamespaceKey& name, const PrefixMatch& match,
                                 LockExtent extent) {
   CHECK(match.version_ == version_, "the cache changed between a match and its lock");
   ++version_;
-  count_match(match);
   RadixNode* node = extent == LockExtent::kRows ? match.row_node_ : match.state_node_;
   if (node == nullptr) node = &tree_.root(name);
   if (extent == LockExtent::kRows && match.row_tokens < node->end_tokens) {
@@ -95,13 +86,22 @@ PrefixLock PrefixCache::acquire(const NamespaceKey& name, const PrefixMatch& mat
   }
   for (RadixNode* up = node; up != nullptr; up = up->parent) add_row_lock(*up);
   ++usage_.locks;
+  if (match.state_node_ != nullptr) lock_state(*match.state_node_);
+  return {this, node, match.state_node_};
+}
+
+void PrefixCache::count_use(const PrefixMatch& match) {
+  ++counters_.lookups;
+  counters_.hit_tokens += match.usable_tokens;
+  counters_.row_hit_tokens += match.row_tokens;
+  counters_.lost_to_state_tokens += match.replay_tokens();
+  counters_.replay_tokens[static_cast<std::size_t>(match.replay)] += match.replay_tokens();
   if (RadixNode* state = match.state_node_; state != nullptr) {
-    lock_state(*state);
+    CHECK(state->state_locks > 0, "a state is used before it is locked");
     order_.touch(*state);
     ++state->uses;
     ++counters_.used[static_cast<std::size_t>(state->reason)];
   }
-  return {this, node, match.state_node_};
 }
 
 void PrefixCache::add_row_lock(RadixNode& node) {

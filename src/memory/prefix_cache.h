@@ -85,10 +85,13 @@ class PrefixCache {
   PrefixMatch match(const NamespaceKey& name, std::span<const TokenId> tokens,
                     std::int64_t limit_tokens) const;
 
-  // `match` must be the cache's last answer for this namespace: nothing may have changed since.
-  // Counts as a use of the state.
+  // `match` must be the cache's last answer for this namespace: nothing may have changed since. To
+  // let go of the lock again leaves no trace.
   [[nodiscard]] PrefixLock acquire(const NamespaceKey& name, const PrefixMatch& match,
                                    LockExtent extent = LockExtent::kUsable);
+  // The request whose lock was the last to be acquired goes ahead with what `match` found: counts
+  // the lookup, and a use of the state.
+  void count_use(const PrefixMatch& match);
 
   // Hands over rows of [lock.tokens(), end), where end is the last page boundary in `tokens`, and
   // states at depths in (0, end]. `tokens` begin with those of the lock; one page handle each page.
@@ -127,7 +130,6 @@ class PrefixCache {
 
   PrefixCache(Arena& arena, const Clock& clock, PrefixCacheOptions options);
 
-  void count_match(const PrefixMatch& match);
   void add_row_lock(RadixNode& node);
   void drop_row_lock(RadixNode& node);
   void lock_state(RadixNode& node);

@@ -139,6 +139,7 @@ Result<void> PrefixShadow::start(std::uint32_t a, std::uint32_t b) {
                  : request.state != nullptr  ? request.state
                                              : roots_[index(request.space)].get();
   request.lock = at_.cache->acquire(names_[index(request.space)], found, extent);
+  at_.cache->count_use(found);
   if (ShadowNode* used = request.state; used != nullptr) {
     const double half_lives =
         milliseconds(used->used_at, at_.clock.now()) /

@@ -47,7 +47,10 @@ struct CacheFixture {
     return cache->match(name, tokens, static_cast<std::int64_t>(tokens.size()));
   }
   PrefixLock acquire(const std::vector<TokenId>& tokens, LockExtent extent = LockExtent::kUsable) {
-    return cache->acquire(name, match(tokens), extent);
+    const PrefixMatch found = match(tokens);
+    PrefixLock lock = cache->acquire(name, found, extent);
+    cache->count_use(found);
+    return lock;
   }
 
   std::vector<PageHandle> new_pages(std::int64_t count) {

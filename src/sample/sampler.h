@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/sampled_token.h"
 #include "base/status.h"
 
 namespace tandem {
@@ -30,19 +31,6 @@ inline constexpr int kMaxTopLogprobs = 20;
 
 // The error names the field.
 Result<void> check_sampling_params(const SamplingParams& params);
-
-struct TokenLogprob {
-  TokenId id = 0;
-  float logprob = 0;
-};
-
-struct SampledToken {
-  TokenId id = 0;
-  // Of the model's own distribution, before penalties, temperature and truncation. Set if asked
-  // for.
-  float logprob = 0;
-  std::vector<TokenLogprob> top;  // descending
-};
 
 // Log-softmax of `logits` at `id`, in fp32 with the sum in double.
 float log_prob(std::span<const float> logits, TokenId id);

@@ -1,0 +1,167 @@
+#include "schedule/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "schedule/planner_testing.h"
+
+namespace tandem {
+namespace {
+
+std::vector<TokenId> text(std::int64_t tokens, TokenId first = 0) {
+  std::vector<TokenId> ids(static_cast<std::size_t>(tokens));
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
+}
+
+std::vector<TokenId> operator+(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+void expect_sound(SchedulerFixture& at) {
+  const Result<void> sound = at.planner->integrity_check();
+  EXPECT_TRUE(sound) << sound.error().message;
+  EXPECT_EQ(at.executor->faults(), 0);
+}
+
+class PlannerTest : public testing::TestWithParam<LoopMode> {
+ protected:
+  SchedulerSetup setup() const { return {.mode = GetParam()}; }
+};
+
+TEST_P(PlannerTest, answers_one_request) {
+  SchedulerFixture at(setup());
+  const RequestId id = at.add(text(50), 9);
+  at.run();
+  EXPECT_EQ(at.answers[id].tokens, FakeExecutor::answer(text(50), 9));
+  EXPECT_EQ(at.answers[id].ends, 1);
+  EXPECT_EQ(at.answers[id].ended.reason, FinishReason::kLength);
+  EXPECT_EQ(at.planner->size(), 0u);
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, the_next_turn_starts_where_the_last_ended) {
+  SchedulerFixture at(setup());
+  const RequestId first = at.add(text(50), 30);
+  at.run();
+  const std::vector<TokenId> next = text(50) + at.answers[first].tokens + text(10, 500);
+  const RequestId second = at.add(next, 5);
+  at.run();
+  EXPECT_EQ(at.answers[second].tokens, FakeExecutor::answer(next, 5));
+  // 79 tokens were computed; the last state on the way is that at 64.
+  EXPECT_EQ(at.answers[second].ended.view.cache.cached_tokens, 64);
+  EXPECT_EQ(at.answers[second].ended.view.cache.miss, CacheMiss::kNew);
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, a_branch_inside_text_replays_once_and_then_starts_there) {
+  SchedulerFixture at(setup());
+  at.add(text(64), 1);
+  at.run();
+  const RequestId first = at.add(text(44) + text(20, 500), 1);
+  at.run();
+  const RequestId second = at.add(text(44) + text(20, 700), 1);
+  at.run();
+  const CacheUse replayed = at.answers[first].ended.view.cache;
+  EXPECT_EQ(replayed.cached_tokens, 0);
+  EXPECT_EQ(replayed.replayed_tokens, 44);
+  EXPECT_EQ(replayed.text_tokens, 44);
+  EXPECT_EQ(replayed.miss, CacheMiss::kBranch);
+  EXPECT_EQ(at.answers[second].ended.view.cache.cached_tokens, 40);
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, equal_prompts_at_once_are_computed_once) {
+  SchedulerFixture at(setup());
+  for (int i = 0; i < 4; ++i) at.add(text(100) + text(5, 1000 + 100 * i), 3);
+  at.run();
+  // The first computes all of it, the others their own ends and the rest of a grid step.
+  EXPECT_LE(at.planner->counters().prefill_tokens, 105 + 3 * (5 + 8));
+  for (const auto& [id, answer] : at.answers) EXPECT_EQ(answer.ends, 1);
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, a_long_prompt_does_not_keep_a_short_one_waiting) {
+  SchedulerFixture at(setup());
+  const RequestId big = at.add(text(600), 1);
+  at.loop->turn();
+  const RequestId small = at.add(text(8, 1000), 1);
+  for (int i = 0; i < 6; ++i) at.loop->turn();
+  EXPECT_EQ(at.answers[small].ends, 1);
+  EXPECT_EQ(at.answers[big].ends, 0);
+  at.run();
+  EXPECT_EQ(at.answers[big].ends, 1);
+}
+
+TEST_P(PlannerTest, under_pressure_requests_give_way_and_come_back_with_the_same_answer) {
+  SchedulerSetup tight = setup();
+  tight.states = 4;
+  tight.pages = 40;
+  SchedulerFixture at(tight);
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(at.add(text(20, 100 * i), 60));
+  at.run();
+  EXPECT_GT(at.planner->counters().retractions, 0);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(at.answers[ids[static_cast<std::size_t>(i)]].tokens,
+              FakeExecutor::answer(text(20, 100 * i), 60));
+  }
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, a_request_that_ends_gives_everything_back) {
+  SchedulerFixture at(setup());
+  for (int steps = 0; steps < 12; ++steps) {
+    const RequestId id = at.add(text(70, 100 * steps), 20);
+    for (int i = 0; i < steps; ++i) at.loop->turn();
+    at.loop->cancel(id);
+    at.run();
+    EXPECT_EQ(at.answers[id].ends, 1);
+    expect_sound(at);
+    const PrefixUsage cached = at.cache->usage();
+    EXPECT_EQ(cached.locks, 0);
+    EXPECT_EQ(at.arena->usage().taken, (EntryCounts{cached.states, cached.pages}));
+  }
+}
+
+TEST_P(PlannerTest, a_stop_ends_an_answer_and_its_state_is_kept) {
+  SchedulerFixture at(setup());
+  const std::vector<TokenId> whole = FakeExecutor::answer(text(40), 60);
+  at.stop_token = whole[30];
+  const auto stops_at = static_cast<std::size_t>(
+      std::find(whole.begin(), whole.end(), *at.stop_token) - whole.begin());
+  const RequestId id = at.add(text(40), 60);
+  at.run();
+  EXPECT_EQ(at.answers[id].ended.reason, FinishReason::kStop);
+  EXPECT_EQ(at.answers[id].tokens.size(), stops_at + 1);
+  at.stop_token.reset();
+  const std::vector<TokenId> next = text(40) + at.answers[id].tokens + text(9, 500);
+  const RequestId again = at.add(next, 4);
+  at.run();
+  EXPECT_EQ(at.answers[again].tokens, FakeExecutor::answer(next, 4));
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, without_the_cache_nothing_is_kept) {
+  SchedulerSetup off = setup();
+  off.planner.use_cache = false;
+  SchedulerFixture at(off);
+  at.add(text(50), 20);
+  at.run();
+  const RequestId again = at.add(text(50), 20);
+  at.run();
+  EXPECT_EQ(at.answers[again].ended.view.cache.cached_tokens, 0);
+  EXPECT_EQ(at.arena->usage().taken, EntryCounts{});
+  expect_sound(at);
+}
+
+INSTANTIATE_TEST_SUITE_P(loops, PlannerTest,
+                         testing::Values(LoopMode::kSimple, LoopMode::kOverlapped),
+                         [](const auto& with) {
+                           return with.param == LoopMode::kSimple ? "simple" : "overlapped";
+                         });
+
+}  // namespace
+}  // namespace tandem
