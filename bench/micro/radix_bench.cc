@@ -105,7 +105,7 @@ class Bench {
     std::vector<PageHandle> pages(
         static_cast<std::size_t>((kPromptTokens - lock.tokens()) / page_tokens_));
     CHECK(arena_->allocate_pages(pages), "no room for {} pages", pages.size());
-    std::vector<Checkpoint> states;
+    std::vector<DonatedState> states;
     for (std::int64_t depth = lock.tokens() + kTurnTokens; depth <= kPromptTokens;
          depth += kTurnTokens) {
       states.push_back({.state = arena_->allocate_work(RequestId{}), .depth_tokens = depth});

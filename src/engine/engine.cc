@@ -1,18 +1,29 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <new>
 #include <thread>
-#include <unordered_set>
+#include <unordered_map>
+#include <vector>
 
-#include "engine/active_request.h"
+#include "engine/engine_memory.h"
 
 namespace tandem {
 namespace {
+
+Result<void> check_options(const EngineOptions& options) {
+  const auto positive = [](std::int64_t value, const char* name) -> Result<void> {
+    if (value >= 1) return {};
+    return invalid("{}: expected at least 1, got {}", name, value);
+  };
+  TRY(positive(options.prefill_chunk, "prefill chunk"));
+  TRY(positive(options.max_running, "running requests"));
+  TRY(positive(options.page_tokens, "page size"));
+  if (options.max_queued < 0) return invalid("queued requests: expected none or more");
+  return {};
+}
 
 Result<void> check_request(const ModelSpec& spec, const GenerateRequest& request) {
   const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
@@ -35,18 +46,53 @@ Result<void> check_request(const ModelSpec& spec, const GenerateRequest& request
   return check_sampling_params(request.sampling);
 }
 
+std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+PlannerOptions planner_options(const EngineOptions& options, std::int64_t grid_tokens) {
+  return {
+      .max_running = options.max_running,
+      .prefill_chunk = round_up(options.prefill_chunk, grid_tokens),
+      .track_interval = round_up(std::max<std::int64_t>(1, options.track_interval), grid_tokens),
+      .use_cache = options.prefix_cache};
+}
+
 }  // namespace
 
-class Engine::Loop {
+// One thread owns planner, arena and cache; others reach it through a mailbox.
+class Engine::Loop final : public StepListener {
  public:
   Loop(std::unique_ptr<const Model> model, const EngineOptions& options, const Clock& clock)
-      : model_(std::move(model)),
-        options_(options),
-        clock_(clock),
-        team_(options.threads > 0 ? options.threads : default_thread_count()),
-        thread_([this] { run(); }) {}
+      : model_(std::move(model)), options_(options), clock_(clock) {}
 
-  ~Loop() {
+  Result<void> start() {
+    TRY(check_options(options_));
+    const std::int64_t grid_tokens = cache_grid_tokens(options_.page_tokens);
+    const ArenaGeometry geometry =
+        TRY(engine_geometry(model_->spec(), model_->memory().total, options_));
+    arena_ = TRY(Arena::create(geometry));
+    cache_ = TRY(PrefixCache::create(*arena_, clock_,
+                                     {.page_tokens = options_.page_tokens,
+                                      .grid_tokens = grid_tokens,
+                                      .max_states_per_path = options_.max_states_per_path,
+                                      .prefill_cost = assumed_prefill_cost()}));
+    planner_ =
+        std::make_unique<Planner>(*arena_, *cache_, clock_, planner_options(options_, grid_tokens));
+    executor_ = TRY(ModelExecutor::create(
+        *model_, geometry,
+        {.threads = options_.threads > 0 ? options_.threads : default_thread_count(),
+         .page_tokens = options_.page_tokens,
+         .background = options_.loop == LoopMode::kOverlapped},
+        clock_));
+    steps_ = std::make_unique<StepLoop>(*planner_, *executor_, *this, options_.loop);
+    publish_status();
+    thread_ = std::thread([this] { run(); });
+    return {};
+  }
+
+  ~Loop() override {
+    if (!thread_.joinable()) return;
     {
       std::lock_guard lock(mutex_);
       shutting_down_ = true;
@@ -59,8 +105,9 @@ class Engine::Loop {
 
   Result<RequestId> submit(GenerateRequest request, std::unique_ptr<TokenSink> sink) {
     TRY(check_request(model_->spec(), request));
-    const std::int64_t room =
-        model_->spec().context_length - static_cast<std::int64_t>(request.prompt.size());
+    const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
+    TRY(planner_->check(prompt_tokens));
+    const std::int64_t room = model_->spec().context_length - prompt_tokens;
     request.max_tokens = request.max_tokens < 0 ? room : std::min(request.max_tokens, room);
     RequestId id;
     {
@@ -73,8 +120,7 @@ class Engine::Loop {
                     alive_);
       }
       id = RequestId{++last_id_};
-      queued_.push_back(
-          std::make_unique<ActiveRequest>(id, std::move(request), std::move(sink), clock_.now()));
+      submitted_.push_back({id, std::move(request), std::move(sink), clock_.now()});
       ++alive_;
     }
     changed_.notify_all();
@@ -84,7 +130,7 @@ class Engine::Loop {
   void cancel(RequestId id) {
     {
       std::lock_guard lock(mutex_);
-      cancelled_.insert(id);
+      cancelled_.push_back(id);
     }
     changed_.notify_all();
   }
@@ -101,148 +147,136 @@ class Engine::Loop {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return alive_ == 0; });
   }
+  EngineStatus status() const {
+    std::lock_guard lock(mutex_);
+    return status_;
+  }
+  void flush_cache() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t wanted = ++flushes_wanted_;
+    changed_.notify_all();
+    idle_.wait(lock, [&] { return flushes_done_ >= wanted; });
+  }
 
  private:
-  using Active = std::unique_ptr<ActiveRequest>;
-
-  void run() {
-    while (admit()) {
-      if (!running_.empty()) step();
-    }
-    for (Active& request : running_) finish(*request, FinishReason::kCancelled);
-    running_.clear();
-  }
-
-  // Waits for work; applies cancellations; admits what fits. False when the engine shuts down.
-  bool admit() {
-    std::vector<Active> ended;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] {
-        return shutting_down_ || !running_.empty() || !queued_.empty() || !cancelled_.empty();
-      });
-      if (shutting_down_) {
-        std::move(queued_.begin(), queued_.end(), std::back_inserter(running_));
-        queued_.clear();
-        return false;
-      }
-      take_cancelled(queued_, ended);
-      take_cancelled(running_, ended);
-      cancelled_.clear();
-      while (!queued_.empty() &&
-             static_cast<std::int64_t>(running_.size()) < options_.max_running) {
-        running_.push_back(std::move(queued_.front()));
-        queued_.pop_front();
-        running_.back()->admitted = clock_.now();
-      }
-    }
-    for (Active& request : ended) finish(*request, FinishReason::kCancelled);
-    return true;
-  }
-
-  template <typename Container>
-  void take_cancelled(Container& from, std::vector<Active>& ended) {
-    for (Active& request : from) {
-      if (cancelled_.contains(request->id)) ended.push_back(std::move(request));
-    }
-    std::erase(from, nullptr);
-  }
-
-  // One forward pass: every decoding request's next token, and up to prefill_chunk prompt tokens.
-  void step() {
-    plan_.clear();
-    std::int64_t prefill_left = options_.prefill_chunk;
-    for (Active& request : running_) {
-      const std::int64_t tokens =
-          request->decoding() ? request->pending() : std::min(request->pending(), prefill_left);
-      if (tokens == 0) continue;
-      if (!request->decoding()) prefill_left -= tokens;
-      if (reserve_memory(*request, request->processed + tokens))
-        plan_.push_back({request.get(), tokens});
-    }
-    run_forward();
-    std::erase_if(running_, [](const Active& request) { return request->sink == nullptr; });
-    // A long prompt must not keep those behind it waiting for all of its chunks.
-    if (!running_.empty()) std::rotate(running_.begin(), running_.begin() + 1, running_.end());
-  }
-
-  struct PlanRow {
-    ActiveRequest* request;
-    std::int64_t tokens;
+  struct Submission {
+    RequestId id;
+    GenerateRequest request;
+    std::unique_ptr<TokenSink> sink;
+    TimePoint at;
+  };
+  // What the loop thread keeps of a request beside the planner.
+  struct Live {
+    std::unique_ptr<TokenSink> sink;
+    std::vector<TokenId> stop_ids;
+    TimePoint submitted;
+    TimePoint first_token = {};
+    TimePoint last_token = {};
   };
 
-  bool reserve_memory(ActiveRequest& request, std::int64_t tokens) {
-    try {
-      if (!request.memory) {
-        request.memory =
-            std::make_unique<SequenceMemory>(model_->memory().total, options_.page_tokens);
+  void run() {
+    bool busy = false;
+    while (take_mail(busy)) {
+      busy = steps_->turn();
+      publish_status();
+    }
+    while (!live_.empty()) steps_->cancel(live_.begin()->first);
+    steps_->drain();
+  }
+
+  // Waits for mail unless there is work. False when the engine shuts down.
+  bool take_mail(bool busy) {
+    std::vector<Submission> submitted;
+    std::vector<RequestId> cancelled;
+    bool shutting_down = false;
+    std::uint64_t flushes = 0;
+    {
+      std::unique_lock lock(mutex_);
+      if (!busy) {
+        changed_.wait(lock, [this] {
+          return shutting_down_ || !submitted_.empty() || !cancelled_.empty() ||
+                 flushes_wanted_ > flushes_done_;
+        });
       }
-      request.memory->reserve_tokens(tokens);
-      return true;
-    } catch (const std::bad_alloc&) {
-      finish(request, FinishReason::kError,
-             {StatusCode::kResourceExhausted,
-              fmt::format("no memory for {} tokens of context", tokens)});
-      return false;
+      submitted.swap(submitted_);
+      cancelled.swap(cancelled_);
+      shutting_down = shutting_down_;
+      flushes = flushes_wanted_;
     }
+    for (Submission& submission : submitted) accept(std::move(submission));
+    for (const RequestId id : cancelled) steps_->cancel(id);
+    if (flushes > flushes_done_) flush(flushes);
+    return !shutting_down;
   }
 
-  void run_forward() {
-    std::vector<SequenceInput> inputs;
-    for (const PlanRow& row : plan_) {
-      ActiveRequest& request = *row.request;
-      const bool completes = row.tokens == request.pending();
-      inputs.push_back({.tokens = std::span(request.tokens)
-                                      .subspan(static_cast<std::size_t>(request.processed),
-                                               static_cast<std::size_t>(row.tokens)),
-                        .start = request.processed,
-                        .state = request.memory->state(),
-                        .pages = request.memory->pages(),
-                        .logit_rows = completes ? 1 : 0});
-    }
-    if (inputs.empty()) return;
-    const ForwardBatch batch{.sequences = inputs, .page_tokens = options_.page_tokens};
-    Scratch::Frame frame(scratch_);
-    Activations logits = scratch_.take(batch.logit_rows(), model_->spec().vocab_size);
-    model_->forward(batch, scratch_, team_, logits);
-
-    std::int64_t next_logits = 0;
-    for (std::size_t i = 0; i < plan_.size(); ++i) {
-      plan_[i].request->processed += plan_[i].tokens;
-      if (inputs[i].logit_rows == 0) continue;
-      float* row = logits.row(next_logits++);
-      accept(*plan_[i].request, {row, static_cast<std::size_t>(logits.columns)});
-    }
+  void accept(Submission submission) {
+    GenerateRequest& request = submission.request;
+    executor_->open(submission.id, Sampler(request.sampling, request.prompt), request.observer);
+    live_.emplace(submission.id, Live{.sink = std::move(submission.sink),
+                                      .stop_ids = std::move(request.stop_ids),
+                                      .submitted = submission.at});
+    planner_->add({.id = submission.id,
+                   .prompt = std::move(request.prompt),
+                   .max_tokens = request.max_tokens,
+                   .history_tokens = request.history_tokens,
+                   .cache_key = request.cache.key(),
+                   .priority = request.priority});
   }
 
-  // Samples a token and ends the request if it was the last one.
-  void accept(ActiveRequest& request, std::span<float> logits) {
-    Result<SampledToken> token = request.sampler.next(logits);
-    if (!token) return finish(request, FinishReason::kError, token.error());
-    request.last_token = clock_.now();
-    if (!request.decoding()) request.first_token = request.last_token;
-    request.tokens.push_back(token->id);
-    const bool enough = request.sink->on_token(*token) == TokenSink::Verdict::kStop;
-    const bool stop_id = std::find(request.stop_ids.begin(), request.stop_ids.end(), token->id) !=
-                         request.stop_ids.end();
-    if (enough || stop_id) return finish(request, FinishReason::kStop);
-    if (request.completion_tokens() >= request.max_tokens) finish(request, FinishReason::kLength);
+  void flush(std::uint64_t flushes) {
+    while (cache_->evict_one()) {
+    }
+    publish_status();
+    {
+      std::lock_guard lock(mutex_);
+      flushes_done_ = flushes;
+    }
+    idle_.notify_all();
   }
 
-  // Reports the end; the request leaves running_ at the end of the step (its sink is gone).
-  void finish(ActiveRequest& request, FinishReason reason, Status status = {}) {
-    GenerateResult result{.reason = reason, .status = std::move(status), .usage = {}};
-    result.usage.prompt_tokens = request.prompt_tokens;
-    result.usage.completion_tokens = request.completion_tokens();
-    if (request.admitted != TimePoint{}) {
-      result.usage.queue_ms = milliseconds(request.submitted, request.admitted);
+  void publish_status() {
+    EngineStatus status{.geometry = arena_->geometry(),
+                        .arena = arena_->usage(),
+                        .arena_counters = arena_->counters(),
+                        .cache = cache_->usage(),
+                        .cache_counters = cache_->counters(),
+                        .planner = planner_->counters(),
+                        .grid_tokens = cache_->options().grid_tokens,
+                        .queued = static_cast<std::int64_t>(planner_->queued()),
+                        .running = static_cast<std::int64_t>(planner_->running())};
+    std::lock_guard lock(mutex_);
+    status_ = status;
+  }
+
+  Verdict on_token(RequestId id, const SampledToken& token) override {
+    Live& live = live_.at(id);
+    live.last_token = clock_.now();
+    if (live.first_token == TimePoint{}) live.first_token = live.last_token;
+    const bool enough = live.sink->on_token(token) == TokenSink::Verdict::kStop;
+    const bool stop_id =
+        std::find(live.stop_ids.begin(), live.stop_ids.end(), token.id) != live.stop_ids.end();
+    return enough || stop_id ? Verdict::kStop : Verdict::kContinue;
+  }
+
+  void on_end(const EndedRequest& ended) override {
+    const auto found = live_.find(ended.id);
+    Live live = std::move(found->second);
+    live_.erase(found);
+    const RequestView& view = ended.view;
+    GenerateResult result{.reason = ended.reason, .status = ended.status, .usage = {}};
+    result.usage.prompt_tokens = view.prompt_tokens;
+    result.usage.completion_tokens = view.answer_tokens;
+    result.usage.cache = view.cache;
+    result.usage.reprocessed_tokens = view.reprocessed_tokens;
+    if (view.admitted != TimePoint{}) {
+      result.usage.queue_ms = milliseconds(live.submitted, view.admitted);
     }
-    if (request.decoding()) {
-      result.usage.prefill_ms = milliseconds(request.admitted, request.first_token);
-      result.usage.decode_ms = milliseconds(request.first_token, request.last_token);
+    if (live.first_token != TimePoint{}) {
+      result.usage.prefill_ms = milliseconds(view.admitted, live.first_token);
+      result.usage.decode_ms = milliseconds(live.first_token, live.last_token);
     }
-    request.sink->on_finish(result);
-    request.sink = nullptr;
+    live.sink->on_finish(result);
+    live.sink = nullptr;
     bool idle = false;
     {
       std::lock_guard lock(mutex_);
@@ -255,27 +289,39 @@ class Engine::Loop {
   const EngineOptions options_;
   const Clock& clock_;
 
-  mutable std::mutex mutex_;  // guards from here to alive_
+  mutable std::mutex mutex_;  // guards from here to status_
   std::condition_variable changed_;
   std::condition_variable idle_;
-  std::deque<Active> queued_;
-  std::unordered_set<RequestId> cancelled_;
+  std::vector<Submission> submitted_;
+  std::vector<RequestId> cancelled_;
   std::uint64_t last_id_ = 0;
   bool draining_ = false;
   bool shutting_down_ = false;
   std::int64_t alive_ = 0;  // submitted and not finished
+  std::uint64_t flushes_wanted_ = 0;
+  std::uint64_t flushes_done_ = 0;  // written by the loop thread only
+  EngineStatus status_;
 
   // The loop thread's own.
-  std::vector<Active> running_;
-  std::vector<PlanRow> plan_;
-  Scratch scratch_;
-  ThreadTeam team_;
-  std::thread thread_;  // last: starts when everything else stands
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<PrefixCache> cache_;
+  std::unique_ptr<Planner> planner_;
+  std::unique_ptr<ModelExecutor> executor_;
+  std::unique_ptr<StepLoop> steps_;
+  std::unordered_map<RequestId, Live> live_;
+
+  std::thread thread_;
 };
 
-Engine::Engine(std::unique_ptr<const Model> model, const EngineOptions& options, const Clock& clock)
-    : loop_(std::make_unique<Loop>(std::move(model), options, clock)) {}
+Engine::Engine(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<const Model> model,
+                                               const EngineOptions& options, const Clock& clock) {
+  auto loop = std::make_unique<Loop>(std::move(model), options, clock);
+  TRY(loop->start());
+  return std::unique_ptr<Engine>(new Engine(std::move(loop)));
+}
 
 const Model& Engine::model() const { return loop_->model(); }
 Result<RequestId> Engine::submit(GenerateRequest request, std::unique_ptr<TokenSink> sink) {
@@ -285,5 +331,7 @@ void Engine::cancel(RequestId id) { loop_->cancel(id); }
 void Engine::start_draining() { loop_->start_draining(); }
 bool Engine::draining() const { return loop_->draining(); }
 void Engine::wait_idle() { loop_->wait_idle(); }
+EngineStatus Engine::status() const { return loop_->status(); }
+void Engine::flush_cache() { loop_->flush_cache(); }
 
 }  // namespace tandem

@@ -1,8 +1,8 @@
 // The step loop: token ids in, sampled tokens out, many requests at once.
 //
-// Life of a request: submit() queues it; the loop thread admits it, feeds its prompt in chunks
-// beside the other requests' next tokens, samples, and hands every token to the request's sink
-// until it is finished.
+// Life of a request: submit() queues it; the planner (src/schedule/) admits it when there is
+// memory, starts it from the longest cached prefix, and feeds its prompt in chunks beside the other
+// requests' next tokens; every token goes to the request's sink until it is finished.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,35 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "engine/model_executor.h"
+#include "memory/namespace_key.h"
 #include "model/model.h"
 #include "sample/sampler.h"
+#include "schedule/step_loop.h"
 
 namespace tandem {
-
-enum class FinishReason {
-  kStop,       // a stop id was sampled, or the sink had enough
-  kLength,     // max_tokens, or the context is full
-  kCancelled,  // cancel(), or the engine shut down
-  kError,      // GenerateResult::status says what
-};
 
 struct GenerateRequest {
   std::vector<TokenId> prompt;  // >= 1 token
   SamplingParams sampling;
   std::int64_t max_tokens = -1;   // of the answer, stop id included; -1: what the context leaves
   std::vector<TokenId> stop_ids;  // end the answer; the sink sees them
+  // How much of the prompt was there before what is asked now; 0: unknown. A hint for the cache.
+  std::int64_t history_tokens = 0;
+  CacheNamespace cache = {};  // what must not be shared with others, though the tokens agree
+  int priority = 0;           // higher first
+  std::shared_ptr<LogitsObserver> observer = nullptr;
 };
 
 // What a request took. Times in milliseconds.
 struct GenerateUsage {
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
-  double queue_ms = 0;    // submitted until admitted
-  double prefill_ms = 0;  // admitted until the first token was sampled
-  double decode_ms = 0;   // from the first token to the last
+  CacheUse cache;                       // how the prompt met the prefix cache
+  std::int64_t reprocessed_tokens = 0;  // computed again because others needed the memory
+  double queue_ms = 0;                  // submitted until admitted
+  double prefill_ms = 0;                // admitted until the first token was sampled
+  double decode_ms = 0;                 // from the first token to the last
 };
 
 struct GenerateResult {
@@ -63,14 +66,36 @@ struct EngineOptions {
   std::int64_t prefill_chunk = 256;  // prompt tokens in one step, over all requests
   std::int64_t max_running = 16;     // requests that share a step
   std::int64_t max_queued = 256;     // beyond those; more are refused with kResourceExhausted
-  std::int64_t page_tokens = 64;
+  std::int64_t page_tokens = 16;
+  // For states and rows together, of requests and cache. 0: as much as max_running requests can use
+  // at full context, and the same again to keep.
+  std::int64_t memory_bytes = 0;
+  bool prefix_cache = true;
+  std::int64_t track_interval = 0;       // tokens between states kept of an answer; 0: the grid
+  std::int64_t max_states_per_path = 0;  // 0: no cap
+  LoopMode loop = LoopMode::kOverlapped;
+};
+
+// What an engine has in memory, and what it did; a snapshot.
+struct EngineStatus {
+  ArenaGeometry geometry;
+  ArenaUsage arena;
+  ArenaCounters arena_counters;
+  PrefixUsage cache;
+  PrefixCounters cache_counters;
+  PlannerCounters planner;
+  std::int64_t grid_tokens = 0;  // cached prefixes end at multiples of it
+  std::int64_t queued = 0;
+  std::int64_t running = 0;
 };
 
 // Thread-safe. The destructor cancels what is still running.
 class Engine {
  public:
-  // Starts the loop thread. `clock` outlives the engine.
-  Engine(std::unique_ptr<const Model> model, const EngineOptions& options, const Clock& clock);
+  // Starts the loop thread. `clock` outlives the engine. kInvalidArgument for options out of range,
+  // kResourceExhausted with the sum where the memory does not hold one request.
+  static Result<std::unique_ptr<Engine>> create(std::unique_ptr<const Model> model,
+                                                const EngineOptions& options, const Clock& clock);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -91,8 +116,14 @@ class Engine {
   // Blocks until no request is queued or running.
   void wait_idle();
 
+  // As of the end of the last step.
+  EngineStatus status() const;
+  // Evicts what no request holds.
+  void flush_cache();
+
  private:
   class Loop;
+  explicit Engine(std::unique_ptr<Loop> loop);
   std::unique_ptr<Loop> loop_;
 };
 

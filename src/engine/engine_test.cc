@@ -46,7 +46,9 @@ class EngineTest : public testing::Test {
   std::unique_ptr<Engine> start(EngineOptions options = {.threads = 1}) {
     auto model = Model::load(kModel, Precision::kExact, cpu_kernels());
     EXPECT_TRUE(model) << model.error().message;
-    return std::make_unique<Engine>(*std::move(model), options, clock_);
+    auto engine = Engine::create(*std::move(model), options, clock_);
+    EXPECT_TRUE(engine) << engine.error().message;
+    return *std::move(engine);
   }
   SystemClock clock_;
 };

@@ -71,9 +71,8 @@ SamplingParams ServedModel::default_sampling() const {
 
 AnswerStream ServedModel::answer_stream(const Prompt& prompt, const ChatRequest& request,
                                         const std::vector<std::string>& stop_strings) const {
-  OutputParserOptions options{.start = prompt.start,
-                              .tool_calls_before = prompt.tool_calls_before,
-                              .tool_names = {}};
+  OutputParserOptions options{
+      .start = prompt.start, .tool_calls_before = prompt.tool_calls_before, .tool_names = {}};
   if (request.tool_choice != ToolChoice::kNone) options.tool_names = declared_tools(request);
   return {make_output_parser(chat_family, *tokenizer, std::move(options)), stop_strings};
 }
@@ -87,7 +86,7 @@ Result<std::unique_ptr<ServedModel>> load_served_model(const ServedModelOptions&
   served->defaults = TRY(read_generation_config(options.folder));
   TRY(load_text_side(options.folder, model->spec(), *served));
   served->stop_ids = all_stop_ids(model->spec(), *served);
-  served->engine = std::make_unique<Engine>(std::move(model), options.engine, clock);
+  served->engine = TRY(Engine::create(std::move(model), options.engine, clock));
   return served;
 }
 

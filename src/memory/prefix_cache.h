@@ -32,7 +32,7 @@ enum class LockExtent : std::uint8_t {
 };
 
 // A state to hand over. Of a request: working state or snapshot.
-struct Checkpoint {
+struct DonatedState {
   StateHandle state = {};
   std::int64_t depth_tokens = 0;  // the state after these; a multiple of the grid
   CheckpointReason reason = CheckpointReason::kTurn;
@@ -98,7 +98,7 @@ class PrefixCache {
   // Handles are moved from. What the tree has already is given back at once, so page tables of the
   // step being planned are made after this call. The lock's state, if any, stays locked.
   [[nodiscard]] Donation donate(PrefixLock lock, std::span<const TokenId> tokens,
-                                std::span<PageHandle> pages, std::span<Checkpoint> states = {});
+                                std::span<PageHandle> pages, std::span<DonatedState> states = {});
 
   // Appends the pages of rows [from_tokens, lock.tokens()), where from_tokens is a page boundary.
   void pages_of(const PrefixLock& lock, std::int64_t from_tokens, std::vector<PageId>& pages) const;
@@ -143,7 +143,7 @@ class PrefixCache {
   Insertion insert_rows(RadixNode& from, std::span<const TokenId> tokens,
                         std::span<PageHandle> pages);
   RadixNode& cut(RadixNode& node, std::int64_t depth_tokens);
-  void plant(RadixNode& path_end, Checkpoint& checkpoint);
+  void plant(RadixNode& path_end, DonatedState& checkpoint);
   void trim_path(RadixNode& tail);
 
   void evict(RadixNode& node, EvictionCause cause);

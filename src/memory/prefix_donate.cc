@@ -61,7 +61,7 @@ std::int64_t count_path_states(const RadixNode& node) {
 // --- In -----------------------------------------------------------------------------------------
 
 Donation PrefixCache::donate(PrefixLock lock, Tokens tokens, std::span<PageHandle> pages,
-                             std::span<Checkpoint> states) {
+                             std::span<DonatedState> states) {
   CHECK(lock.cache_ == this, "a donation needs a lock of this cache");
   const Tokens whole =
       tokens.first(index(tree_.whole_pages(static_cast<std::int64_t>(tokens.size()))));
@@ -74,7 +74,7 @@ Donation PrefixCache::donate(PrefixLock lock, Tokens tokens, std::span<PageHandl
   const Insertion inserted = insert_rows(from, whole, pages);
   for (RadixNode* up = inserted.end; up != &from; up = up->parent) add_row_lock(*up);
   lock.node_ = inserted.end;
-  for (Checkpoint& checkpoint : states) plant(*inserted.end, checkpoint);
+  for (DonatedState& checkpoint : states) plant(*inserted.end, checkpoint);
   settle(&from, EvictionCause::kUseless);  // no lock ends there any more
   return {.lock = std::move(lock), .shared_tokens = inserted.shared_tokens};
 }
@@ -109,7 +109,7 @@ RadixNode& PrefixCache::cut(RadixNode& node, std::int64_t depth_tokens) {
   return upper;
 }
 
-void PrefixCache::plant(RadixNode& path_end, Checkpoint& checkpoint) {
+void PrefixCache::plant(RadixNode& path_end, DonatedState& checkpoint) {
   const std::int64_t depth = checkpoint.depth_tokens;
   CHECK(depth > 0 && depth <= path_end.end_tokens && depth % options_.grid_tokens == 0,
         "a state at {} is off the grid of {} or behind the rows, {}", depth, options_.grid_tokens,

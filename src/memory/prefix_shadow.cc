@@ -168,7 +168,7 @@ Result<void> PrefixShadow::donate(std::uint32_t a, std::uint32_t b) {
   std::vector<PageHandle> pages = at_.new_pages(new_pages);
   std::vector<PageId> ids;
   for (const PageHandle& page : pages) ids.push_back(page.id());
-  std::vector<Checkpoint> checkpoints;
+  std::vector<DonatedState> checkpoints;
   for (std::int64_t i = 0; i < states; ++i) {
     const std::int64_t depth = options.grid_tokens * (1 + (a + 5 * i) % grid_points);
     checkpoints.push_back({.state = at_.arena->allocate_work(RequestId{1}), .depth_tokens = depth});

@@ -65,7 +65,7 @@ struct CacheFixture {
     const std::int64_t page = cache->options().page_tokens;
     std::vector<PageHandle> pages =
         new_pages((static_cast<std::int64_t>(tokens.size()) - lock.tokens()) / page);
-    std::vector<Checkpoint> states;
+    std::vector<DonatedState> states;
     for (const std::int64_t depth : depths) {
       states.push_back({.state = arena->allocate_work(RequestId{1}), .depth_tokens = depth});
     }

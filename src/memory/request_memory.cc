@@ -68,7 +68,7 @@ void RequestMemory::drop_older_snapshots(std::int64_t committed_tokens) {
 }
 
 void RequestMemory::donate(std::span<const TokenId> tokens, std::int64_t committed_tokens) {
-  std::vector<Checkpoint> checkpoints;
+  std::vector<DonatedState> checkpoints;
   std::int64_t depth = 0;
   for (Snapshot& snapshot : snapshots_) {
     if (snapshot.depth_tokens > committed_tokens) break;

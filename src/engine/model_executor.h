@@ -1,0 +1,93 @@
+// Carries out step plans with a model on the CPU, in one buffer.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "memory/arena_geometry.h"
+#include "model/model.h"
+#include "sample/sampler.h"
+#include "schedule/executor.h"
+#include "tensor/aligned_buffer.h"
+
+namespace tandem {
+
+// Sees the logits of a request before each of its tokens is chosen; for self-tests. Called by the
+// thread that runs the steps.
+class LogitsObserver {
+ public:
+  virtual ~LogitsObserver() = default;
+  virtual void on_logits(std::span<const float> logits) = 0;
+};
+
+struct ModelExecutorOptions {
+  int threads = 1;
+  std::int64_t page_tokens = 64;
+  bool background = true;  // launch() returns at once, and a thread of its own runs the steps
+};
+
+// Owns the arena's bytes. open() and the functions of Executor belong to one thread.
+class ModelExecutor final : public Executor {
+ public:
+  // kResourceExhausted if the machine does not give the memory. `model` and `clock` must outlive
+  // the executor.
+  static Result<std::unique_ptr<ModelExecutor>> create(const Model& model,
+                                                       const ArenaGeometry& geometry,
+                                                       const ModelExecutorOptions& options,
+                                                       const Clock& clock);
+  ~ModelExecutor() override;
+
+  // Before the first plan that has the request.
+  void open(RequestId request, Sampler sampler, std::shared_ptr<LogitsObserver> observer = nullptr);
+
+  void launch(const StepPlan& plan) override;
+  StepResult wait() override;
+  void forget(RequestId request) override;
+
+ private:
+  // What outlasts the steps of one request. Used by the thread that runs them only.
+  struct Sequence {
+    Sampler sampler;
+    std::shared_ptr<LogitsObserver> observer;
+    TokenId last_sample = -1;
+  };
+  struct Cursor;
+
+  ModelExecutor(const Model& model, AlignedBuffer<std::byte> buffer,
+                const ModelExecutorOptions& options, const Clock& clock);
+
+  void work();
+  StepResult run(const StepPlan& plan);
+  void move_states(const StepPlan& plan);
+  std::vector<Cursor> find_sequences(const StepPlan& plan);
+  bool run_wave(const StepPlan& plan, std::vector<Cursor>& cursors);
+  Result<SampledToken> sample(Sequence& sequence, std::span<float> logits);
+
+  const Model& model_;
+  const ModelExecutorOptions options_;
+  const Clock& clock_;
+  AlignedBuffer<std::byte> buffer_;
+  std::int64_t state_bytes_;
+  Scratch scratch_;
+  ThreadTeam team_;
+  std::vector<std::byte*> page_pointers_;
+  std::vector<SequenceInput> inputs_;
+
+  std::mutex mutex_;  // guards from here to stopping_
+  std::condition_variable changed_;
+  std::unordered_map<RequestId, std::shared_ptr<Sequence>> sequences_;
+  std::deque<const StepPlan*> launched_;
+  std::deque<StepResult> results_;
+  bool stopping_ = false;
+
+  std::thread thread_;  // last: starts when everything else stands
+};
+
+}  // namespace tandem
