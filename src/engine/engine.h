@@ -36,7 +36,7 @@ struct GenerateRequest {
 struct GenerateUsage {
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
-  CacheUse cache;                       // how the prompt met the prefix cache
+  CacheUse cache = {};                  // how the prompt met the prefix cache
   std::int64_t reprocessed_tokens = 0;  // computed again because others needed the memory
   double queue_ms = 0;                  // submitted until admitted
   double prefill_ms = 0;                // admitted until the first token was sampled
