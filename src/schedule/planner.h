@@ -138,6 +138,7 @@ class Planner {
 
   void admit_from_queue(std::int64_t& budget);
   bool admit(Request& request, std::int64_t budget);
+  bool admit(Request& request, const PrefixMatch& found, std::int64_t budget);
   std::int64_t promised_pages() const;
   bool waits_for_prefix(const Request& request, const PrefixMatch& match);
   PrefixMatch match(const Request& request) const;

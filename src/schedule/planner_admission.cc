@@ -42,6 +42,20 @@ PrefixMatch Planner::match(const Request& request) const {
 
 bool Planner::admit(Request& request, std::int64_t budget) {
   const PrefixMatch found = match(request);
+  if (admit(request, found, budget)) return true;
+  // A checkpoint is there beside the working state until it was copied. Where the memory holds the
+  // request and not that, too, there is nobody to wait for: it starts from nothing.
+  if (!active_.empty() || found.usable_tokens == 0) return false;
+  if (!admit(request, cache_.match(request.cache_key, request.tokens, 0), budget)) return false;
+  if (request.admissions == 1) {
+    request.cache = {.replayed_tokens = found.row_tokens,
+                     .text_tokens = found.text_tokens,
+                     .miss = CacheMiss::kEvicted};
+  }
+  return true;
+}
+
+bool Planner::admit(Request& request, const PrefixMatch& found, std::int64_t budget) {
   request.planned = found.usable_tokens;
   request.prefill_end = request.known();
   if (chunk_tokens(request, budget) <= 0) return false;

@@ -111,6 +111,22 @@ TEST_P(PlannerTest, under_pressure_requests_give_way_and_come_back_with_the_same
   expect_sound(at);
 }
 
+TEST_P(PlannerTest, a_request_that_fits_only_without_its_checkpoint_starts_from_nothing) {
+  SchedulerSetup tight = setup();
+  tight.states = 1;
+  tight.pages = 20;
+  SchedulerFixture at(tight);
+  at.add(text(16), 1);
+  at.run();
+  EXPECT_GT(at.cache->usage().states, 0);
+  const RequestId id = at.add(text(79), 5);
+  at.run();
+  EXPECT_EQ(at.answers[id].tokens, FakeExecutor::answer(text(79), 1));
+  EXPECT_EQ(at.answers[id].ended.view.cache.cached_tokens, 0);
+  EXPECT_EQ(at.answers[id].ended.view.cache.miss, CacheMiss::kEvicted);
+  expect_sound(at);
+}
+
 TEST_P(PlannerTest, a_request_that_ends_gives_everything_back) {
   SchedulerFixture at(setup());
   for (int steps = 0; steps < 12; ++steps) {
