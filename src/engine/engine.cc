@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <future>
+#include <deque>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -63,7 +63,7 @@ PlannerOptions planner_options(const EngineOptions& options, std::int64_t grid_t
 // One thread owns planner, arena and cache; others reach it through a mailbox.
 class Engine::Loop final : public StepListener {
  public:
-  Loop(std::shared_ptr<const Model> model, const EngineOptions& options, const Clock& clock)
+  Loop(std::unique_ptr<const Model> model, const EngineOptions& options, const Clock& clock)
       : model_(std::move(model)), options_(options), clock_(clock) {}
 
   Result<void> start() {
@@ -83,8 +83,7 @@ class Engine::Loop final : public StepListener {
         *model_, geometry,
         {.threads = options_.threads > 0 ? options_.threads : default_thread_count(),
          .page_tokens = options_.page_tokens,
-         .background = options_.loop == LoopMode::kOverlapped,
-         .observer = options_.observer},
+         .background = options_.loop == LoopMode::kOverlapped},
         clock_));
     steps_ = std::make_unique<StepLoop>(*planner_, *executor_, *this, options_.loop);
     publish_status();
@@ -152,14 +151,11 @@ class Engine::Loop final : public StepListener {
     std::lock_guard lock(mutex_);
     return status_;
   }
-  void inspect(const std::function<void(EngineInternals)>& look) {
-    std::promise<void> done;
-    {
-      std::lock_guard lock(mutex_);
-      looks_.push_back({&look, &done});
-    }
+  void flush_cache() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t wanted = ++flushes_wanted_;
     changed_.notify_all();
-    done.get_future().wait();
+    idle_.wait(lock, [&] { return flushes_done_ >= wanted; });
   }
 
  private:
@@ -168,10 +164,6 @@ class Engine::Loop final : public StepListener {
     GenerateRequest request;
     std::unique_ptr<TokenSink> sink;
     TimePoint at;
-  };
-  struct Look {
-    const std::function<void(EngineInternals)>* look;
-    std::promise<void>* done;
   };
   // What the loop thread keeps of a request beside the planner.
   struct Live {
@@ -196,29 +188,30 @@ class Engine::Loop final : public StepListener {
   bool take_mail(bool busy) {
     std::vector<Submission> submitted;
     std::vector<RequestId> cancelled;
-    std::vector<Look> looks;
     bool shutting_down = false;
+    std::uint64_t flushes = 0;
     {
       std::unique_lock lock(mutex_);
       if (!busy) {
         changed_.wait(lock, [this] {
-          return shutting_down_ || !submitted_.empty() || !cancelled_.empty() || !looks_.empty();
+          return shutting_down_ || !submitted_.empty() || !cancelled_.empty() ||
+                 flushes_wanted_ > flushes_done_;
         });
       }
       submitted.swap(submitted_);
       cancelled.swap(cancelled_);
       shutting_down = shutting_down_;
-      looks.swap(looks_);
+      flushes = flushes_wanted_;
     }
     for (Submission& submission : submitted) accept(std::move(submission));
     for (const RequestId id : cancelled) steps_->cancel(id);
-    for (const Look& look : looks) answer(look);
+    if (flushes > flushes_done_) flush(flushes);
     return !shutting_down;
   }
 
   void accept(Submission submission) {
     GenerateRequest& request = submission.request;
-    executor_->open(submission.id, Sampler(request.sampling, request.prompt));
+    executor_->open(submission.id, Sampler(request.sampling, request.prompt), request.observer);
     live_.emplace(submission.id, Live{.sink = std::move(submission.sink),
                                       .stop_ids = std::move(request.stop_ids),
                                       .submitted = submission.at});
@@ -230,11 +223,15 @@ class Engine::Loop final : public StepListener {
                    .priority = request.priority});
   }
 
-  void answer(const Look& look) {
-    steps_->drain();
-    (*look.look)({*arena_, *cache_, *planner_, executor_->bytes()});
+  void flush(std::uint64_t flushes) {
+    while (cache_->evict_one()) {
+    }
     publish_status();
-    look.done->set_value();
+    {
+      std::lock_guard lock(mutex_);
+      flushes_done_ = flushes;
+    }
+    idle_.notify_all();
   }
 
   void publish_status() {
@@ -288,7 +285,7 @@ class Engine::Loop final : public StepListener {
     if (idle) idle_.notify_all();
   }
 
-  const std::shared_ptr<const Model> model_;
+  const std::unique_ptr<const Model> model_;
   const EngineOptions options_;
   const Clock& clock_;
 
@@ -301,7 +298,8 @@ class Engine::Loop final : public StepListener {
   bool draining_ = false;
   bool shutting_down_ = false;
   std::int64_t alive_ = 0;  // submitted and not finished
-  std::vector<Look> looks_;
+  std::uint64_t flushes_wanted_ = 0;
+  std::uint64_t flushes_done_ = 0;  // written by the loop thread only
   EngineStatus status_;
 
   // The loop thread's own.
@@ -318,7 +316,7 @@ class Engine::Loop final : public StepListener {
 Engine::Engine(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 Engine::~Engine() = default;
 
-Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const Model> model,
+Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<const Model> model,
                                                const EngineOptions& options, const Clock& clock) {
   auto loop = std::make_unique<Loop>(std::move(model), options, clock);
   TRY(loop->start());
@@ -334,12 +332,6 @@ void Engine::start_draining() { loop_->start_draining(); }
 bool Engine::draining() const { return loop_->draining(); }
 void Engine::wait_idle() { loop_->wait_idle(); }
 EngineStatus Engine::status() const { return loop_->status(); }
-void Engine::inspect(const std::function<void(EngineInternals)>& look) { loop_->inspect(look); }
-void Engine::flush_cache() {
-  inspect([](EngineInternals inside) {
-    while (inside.cache.evict_one()) {
-    }
-  });
-}
+void Engine::flush_cache() { loop_->flush_cache(); }
 
 }  // namespace tandem
