@@ -72,11 +72,12 @@ class Engine::Loop final : public StepListener {
     const ArenaGeometry geometry =
         TRY(engine_geometry(model_->spec(), model_->memory().total, options_));
     arena_ = TRY(Arena::create(geometry));
+    const CostTable cost = TRY(CostTable::create(assumed_cost()));
     cache_ = TRY(PrefixCache::create(*arena_, clock_,
                                      {.page_tokens = options_.page_tokens,
                                       .grid_tokens = grid_tokens,
                                       .max_states_per_path = options_.max_states_per_path,
-                                      .prefill_cost = assumed_prefill_cost()}));
+                                      .prefill_cost = cost.prefill_cost(options_.prefill_chunk)}));
     planner_ =
         std::make_unique<Planner>(*arena_, *cache_, clock_, planner_options(options_, grid_tokens));
     executor_ = TRY(ModelExecutor::create(

@@ -63,7 +63,7 @@ class TokenSink {
 
 struct EngineOptions {
   int threads = 0;                   // 0: one a hardware thread
-  std::int64_t prefill_chunk = 256;  // prompt tokens in one step, over all requests
+  std::int64_t prefill_chunk = 512;  // prompt tokens in one step, over all requests
   std::int64_t max_running = 16;     // requests that share a step
   std::int64_t max_queued = 256;     // beyond those; more are refused with kResourceExhausted
   std::int64_t page_tokens = 16;

@@ -29,11 +29,8 @@ Result<ArenaGeometry> engine_geometry(const ModelSpec& spec, const StateLayout& 
   return geometry;
 }
 
-PrefillCost assumed_prefill_cost() {
-  return [](std::int64_t tokens) {
-    const auto n = static_cast<double>(tokens);
-    return n + n * n / 120'000;
-  };
+CostSeed assumed_cost() {
+  return {.fixed_ms = 1, .token_ms = 0.4, .attention_ms = 4e-6, .row_ms = 1};
 }
 
 }  // namespace tandem

@@ -3,7 +3,7 @@
 
 #include "engine/engine.h"
 #include "memory/arena_geometry.h"
-#include "memory/prefix_cache.h"
+#include "schedule/cost_table.h"
 
 namespace tandem {
 
@@ -16,7 +16,8 @@ std::int64_t cache_grid_tokens(std::int64_t page_tokens);
 Result<ArenaGeometry> engine_geometry(const ModelSpec& spec, const StateLayout& layout,
                                       const EngineOptions& options);
 
-// Until steps are measured: attention makes a token dearer the deeper it stands.
-PrefillCost assumed_prefill_cost();
+// Until steps are measured. Only the proportions matter to eviction; the rest is learnt in the
+// first few steps.
+CostSeed assumed_cost();
 
 }  // namespace tandem

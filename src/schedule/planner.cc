@@ -28,8 +28,14 @@ CacheUse cache_use(const PrefixMatch& match) {
   return use;
 }
 
-Planner::Planner(Arena& arena, PrefixCache& cache, const Clock& clock, PlannerOptions options)
-    : arena_(arena), cache_(cache), clock_(clock), options_(options) {
+Planner::Planner(Arena& arena, PrefixCache& cache, const Clock& clock, PlannerOptions options,
+                 CostTable cost)
+    : arena_(arena),
+      cache_(cache),
+      clock_(clock),
+      options_(options),
+      cost_(std::move(cost)),
+      estimate_(options.estimate_deviations) {
   const std::int64_t grid = cache_.options().grid_tokens;
   CHECK(options_.prefill_chunk >= grid, "chunks of {} tokens do not reach the grid of {}",
         options_.prefill_chunk, grid);
@@ -87,11 +93,13 @@ RequestView Planner::view(RequestId id) const {
           .admitted = request->admitted};
 }
 
-RequestView Planner::end(RequestId id, bool keep) {
+RequestView Planner::end(RequestId id, EndKind kind) {
   const RequestView last = view(id);
   Request& request = *find(id);
+  if (kind == EndKind::kComplete) estimate_.record({}, request.answer_tokens());
   if (request.memory) {
-    if (options_.use_cache && keep) request.memory->donate(request.tokens, request.committed);
+    if (options_.use_cache && kind != EndKind::kFailed)
+      request.memory->donate(request.tokens, request.committed);
     request.memory->release();
   }
   remove_from_lists(request);
@@ -106,10 +114,11 @@ void Planner::remove_from_lists(const Request& request) {
 
 // --- Results ------------------------------------------------------------------------------------
 
-void Planner::commit_step() {
+void Planner::commit_step(double elapsed_ms) {
   CHECK(!in_flight_.empty(), "no step is in flight");
   const InFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
+  if (elapsed_ms > 0) cost_.correct(step.work, elapsed_ms);
   for (const InFlight::Row& row : step.rows) {
     Request* request = find(row.request);
     if (request == nullptr) {
@@ -171,7 +180,7 @@ bool Planner::decodes(const Request& request) const {
 // Prompts under way and those that wait take turns, or one long prompt would keep all others from
 // their first token.
 void Planner::schedule_prefills() {
-  std::int64_t budget = options_.prefill_chunk;
+  std::int64_t budget = prefill_budget();
   std::vector<Request*> under_way;
   for (Request* request : active_) {
     if (request->state == RequestState::kPrefilling) under_way.push_back(request);
@@ -187,6 +196,23 @@ void Planner::schedule_prefills() {
     if (schedule_chunk(*request, budget)) budget -= scheduled_.back().tokens;
   }
   if (!newcomers_first) admit_from_queue(budget);
+}
+
+std::int64_t Planner::prefill_budget() const {
+  const auto decode_rows = static_cast<std::int64_t>(scheduled_.size());
+  if (decode_rows == 0) return options_.prefill_chunk;
+  const std::int64_t grid = cache_.options().grid_tokens;
+  const std::int64_t most = options_.prefill_chunk / grid * grid;
+  const std::int64_t least = std::min(most, (options_.min_prefill_chunk + grid - 1) / grid * grid);
+  std::int64_t context = 0;
+  for (const Request* request : active_) {
+    if (request->state == RequestState::kPrefilling) context = std::max(context, request->planned);
+  }
+  return cost_.largest_prefill({.step_ms = options_.step_budget_ms,
+                                .grid_tokens = grid,
+                                .min_tokens = least,
+                                .max_tokens = most},
+                               context, decode_rows);
 }
 
 // Every cut of a prompt falls on the grid: states can be kept only there, and kernels that work by
@@ -282,6 +308,14 @@ void Planner::write_row(const Scheduled& scheduled, StepPlan& plan) {
 
   const bool prefilling = request.state == RequestState::kPrefilling;
   (prefilling ? counters_.prefill_tokens : counters_.decode_tokens) += scheduled.tokens;
+  StepWork& work = in_flight_.back().work;
+  if (prefilling) {
+    const std::int64_t before = work.prefill_context_tokens * work.prefill_tokens;
+    work.prefill_tokens += scheduled.tokens;
+    work.prefill_context_tokens = (before + row.start * scheduled.tokens) / work.prefill_tokens;
+  } else {
+    ++work.decode_rows;
+  }
   if (prefilling && request.admissions > 1) {
     request.reprocessed_tokens += scheduled.tokens;
     counters_.reprocessed_tokens += scheduled.tokens;

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "memory/arena.h"
 #include "memory/prefix_cache.h"
+#include "schedule/cost_table.h"
+#include "schedule/output_estimate.h"
 #include "schedule/request.h"
 #include "schedule/step_plan.h"
 
@@ -19,13 +21,20 @@ namespace tandem {
 
 struct PlannerOptions {
   std::int64_t max_running = 16;     // requests that own memory at a time
-  std::int64_t prefill_chunk = 256;  // prompt tokens in one step, over all requests; >= the grid
+  std::int64_t prefill_chunk = 512;  // prompt tokens in one step, over all requests; >= the grid
+  // While somebody decodes: steps are to take no longer, though they take min_prefill_chunk prompt
+  // tokens in any case.
+  double step_budget_ms = 50;
+  std::int64_t min_prefill_chunk = 64;
   // A running request's state is kept every so many tokens, in place of the one before; a multiple
   // of the grid.
   std::int64_t track_interval = 64;
   std::int64_t min_spacing_tokens = 32'768;  // of checkpoints in a long prompt
   int max_retractions = 3;                   // of one request, unless nobody else is left
-  bool use_cache = true;                     // false: every prompt is computed from its start
+  // Of the expected length of answers that memory is set aside for: more admits fewer requests and
+  // interrupts fewer.
+  double estimate_deviations = 1;
+  bool use_cache = true;  // false: every prompt is computed from its start
 };
 
 // Since the planner was made.
@@ -53,6 +62,12 @@ struct RequestView {
   TimePoint admitted = {};  // zero: not yet
 };
 
+enum class EndKind : std::uint8_t {
+  kComplete,  // its answer says how long answers are
+  kCutShort,
+  kFailed,  // what it computed is nothing for others to start from
+};
+
 // What became of a request, once.
 struct EndedRequest {
   RequestId id;
@@ -71,7 +86,8 @@ struct EndedRequest {
 // Not thread-safe: owned by the planner thread. Arena, cache and clock must outlive it.
 class Planner {
  public:
-  Planner(Arena& arena, PrefixCache& cache, const Clock& clock, PlannerOptions options);
+  Planner(Arena& arena, PrefixCache& cache, const Clock& clock, PlannerOptions options,
+          CostTable cost);
   ~Planner();
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
@@ -83,8 +99,8 @@ class Planner {
 
   // The request must have passed check().
   void add(RequestSpec spec);
-  // Ends a request at once, in any state. Its valid snapshots go to the cache if `keep`.
-  RequestView end(RequestId id, bool keep = true);
+  // Ends a request at once, in any state. Its valid snapshots go to the cache unless it failed.
+  RequestView end(RequestId id, EndKind kind);
 
   bool contains(RequestId id) const { return requests_.contains(id); }
   RequestView view(RequestId id) const;  // CHECKs that the planner contains it
@@ -97,8 +113,8 @@ class Planner {
   // receives those that cannot go on.
   void plan(StepPlan& plan, std::vector<EndedRequest>& ended);
 
-  // The oldest step not yet committed has run.
-  void commit_step();
+  // The oldest step not yet committed has run, in so much time (0: not measured).
+  void commit_step(double elapsed_ms);
   // The next sample of the step just committed, in the order of its rows. False if the request had
   // ended: the token is to be dropped.
   bool commit_token(RequestId id, TokenId token);
@@ -123,6 +139,7 @@ class Planner {
       std::int64_t end;  // tokens computed after it
     };
     std::vector<Row> rows;
+    StepWork work;
   };
 
   Request* find(RequestId id);
@@ -131,6 +148,7 @@ class Planner {
   void schedule_decodes(std::vector<EndedRequest>& ended);
   bool decodes(const Request& request) const;
   void schedule_prefills();
+  std::int64_t prefill_budget() const;
   std::int64_t chunk_tokens(const Request& request, std::int64_t limit) const;
   bool schedule_chunk(Request& request, std::int64_t limit);
   void take_snapshots();
@@ -139,6 +157,7 @@ class Planner {
   void admit_from_queue(std::int64_t& budget);
   bool admit(Request& request, std::int64_t budget);
   bool admit(Request& request, const PrefixMatch& found, std::int64_t budget);
+  std::int64_t expected_tokens(const Request& request) const;
   std::int64_t promised_pages() const;
   bool waits_for_prefix(const Request& request, const PrefixMatch& match);
   PrefixMatch match(const Request& request) const;
@@ -158,6 +177,8 @@ class Planner {
   PrefixCache& cache_;
   const Clock& clock_;
   const PlannerOptions options_;
+  CostTable cost_;
+  OutputEstimate estimate_;
 
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
   std::deque<Request*> queue_;    // by arrival; retracted ones first

@@ -88,11 +88,19 @@ bool Planner::admit(Request& request, const PrefixMatch& found, std::int64_t bud
   return true;
 }
 
-// That prompts under way still have to take.
+// How many tokens of an answer are still to come, to be on the safe side. Where nobody else runs a
+// single one will do: add() has bounded the rest by what the arena holds.
+std::int64_t Planner::expected_tokens(const Request& request) const {
+  if (active_.empty()) return 1;
+  return std::max<std::int64_t>(
+      1, estimate_.remaining_tokens({}, request.answer_tokens(), request.max_tokens));
+}
+
+// Pages that those who were admitted are still to take.
 std::int64_t Planner::promised_pages() const {
   std::int64_t pages = 0;
   for (const Request* request : active_) {
-    pages += request->memory->missing_pages(request->prefill_end + 1);
+    pages += request->memory->missing_pages(request->known() + expected_tokens(*request));
   }
   return pages;
 }
@@ -159,7 +167,7 @@ bool Planner::give_way(std::vector<EndedRequest>& ended) {
   ended.push_back({last,
                    FinishReason::kError,
                    {StatusCode::kResourceExhausted, "no memory is left for the next token"},
-                   end(last)});
+                   end(last, EndKind::kCutShort)});
   return true;
 }
 

@@ -53,7 +53,9 @@ class SchedulerFixture : public StepListener {
          .prefill_cost = [](std::int64_t n) { return static_cast<double>(n) * 0.1; }});
     CHECK(cached.has_value(), "{}", cached.error().message);
     cache = *std::move(cached);
-    planner = std::make_unique<Planner>(*arena, *cache, clock, setup.planner);
+    auto cost =
+        CostTable::create({.fixed_ms = 1, .token_ms = 0.1, .attention_ms = 1e-6, .row_ms = 0.5});
+    planner = std::make_unique<Planner>(*arena, *cache, clock, setup.planner, *std::move(cost));
     executor = std::make_unique<FakeExecutor>(geometry, setup.page_tokens);
     loop = std::make_unique<StepLoop>(*planner, *executor, *this, setup.mode);
   }

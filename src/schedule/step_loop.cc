@@ -31,7 +31,7 @@ void StepLoop::collect() {
   const StepPlan& plan = plans_[first_];
   CHECK(result.sequence == plan.sequence, "step {} came back when {} was due", result.sequence,
         plan.sequence);
-  planner_.commit_step();
+  planner_.commit_step(result.elapsed_ms);
   std::size_t next = 0;
   for (const StepRow& row : plan.rows) {
     if (row.samples) accept(row.request, result.samples[next++]);
@@ -56,8 +56,10 @@ void StepLoop::cancel(RequestId id) {
 }
 
 void StepLoop::end(RequestId id, FinishReason reason, Status status) {
-  // What a request with an error computed is nothing for others to start from.
-  const RequestView last = planner_.end(id, reason != FinishReason::kError);
+  const EndKind kind = reason == FinishReason::kError       ? EndKind::kFailed
+                       : reason == FinishReason::kCancelled ? EndKind::kCutShort
+                                                            : EndKind::kComplete;
+  const RequestView last = planner_.end(id, kind);
   report({id, reason, std::move(status), last});
 }
 
