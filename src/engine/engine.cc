@@ -78,8 +78,8 @@ class Engine::Loop final : public StepListener {
                                       .grid_tokens = grid_tokens,
                                       .max_states_per_path = options_.max_states_per_path,
                                       .prefill_cost = cost.prefill_cost(options_.prefill_chunk)}));
-    planner_ =
-        std::make_unique<Planner>(*arena_, *cache_, clock_, planner_options(options_, grid_tokens));
+    planner_ = std::make_unique<Planner>(*arena_, *cache_, clock_,
+                                         planner_options(options_, grid_tokens), cost);
     executor_ = TRY(ModelExecutor::create(
         *model_, geometry,
         {.threads = options_.threads > 0 ? options_.threads : default_thread_count(),
