@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "memory/sequence_memory.h"
 #include "model/model.h"
+#include "support/sequence_memory.h"
 
 namespace tandem {
 namespace {

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   tandem::add_make_random_command(app, exit_code);
   tandem::add_run_command(app, exit_code);
   tandem::add_serve_command(app, exit_code);
+  tandem::add_verify_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -63,7 +63,7 @@ PlannerOptions planner_options(const EngineOptions& options, std::int64_t grid_t
 // One thread owns planner, arena and cache; others reach it through a mailbox.
 class Engine::Loop final : public StepListener {
  public:
-  Loop(std::unique_ptr<const Model> model, const EngineOptions& options, const Clock& clock)
+  Loop(std::shared_ptr<const Model> model, const EngineOptions& options, const Clock& clock)
       : model_(std::move(model)), options_(options), clock_(clock) {}
 
   Result<void> start() {
@@ -84,7 +84,8 @@ class Engine::Loop final : public StepListener {
         *model_, geometry,
         {.threads = options_.threads > 0 ? options_.threads : default_thread_count(),
          .page_tokens = options_.page_tokens,
-         .background = options_.loop == LoopMode::kOverlapped},
+         .background = options_.loop == LoopMode::kOverlapped,
+         .observer = options_.observer},
         clock_));
     steps_ = std::make_unique<StepLoop>(*planner_, *executor_, *this, options_.loop);
     publish_status();
@@ -152,11 +153,14 @@ class Engine::Loop final : public StepListener {
     std::lock_guard lock(mutex_);
     return status_;
   }
-  void flush_cache() {
-    std::unique_lock lock(mutex_);
-    const std::uint64_t wanted = ++flushes_wanted_;
+  void inspect(const std::function<void(EngineInternals)>& look) {
+    std::promise<void> done;
+    {
+      std::lock_guard lock(mutex_);
+      looks_.push_back({&look, &done});
+    }
     changed_.notify_all();
-    idle_.wait(lock, [&] { return flushes_done_ >= wanted; });
+    done.get_future().wait();
   }
 
  private:
@@ -165,6 +169,10 @@ class Engine::Loop final : public StepListener {
     GenerateRequest request;
     std::unique_ptr<TokenSink> sink;
     TimePoint at;
+  };
+  struct Look {
+    const std::function<void(EngineInternals)>* look;
+    std::promise<void>* done;
   };
   // What the loop thread keeps of a request beside the planner.
   struct Live {
@@ -189,30 +197,29 @@ class Engine::Loop final : public StepListener {
   bool take_mail(bool busy) {
     std::vector<Submission> submitted;
     std::vector<RequestId> cancelled;
+    std::vector<Look> looks;
     bool shutting_down = false;
-    std::uint64_t flushes = 0;
     {
       std::unique_lock lock(mutex_);
       if (!busy) {
         changed_.wait(lock, [this] {
-          return shutting_down_ || !submitted_.empty() || !cancelled_.empty() ||
-                 flushes_wanted_ > flushes_done_;
+          return shutting_down_ || !submitted_.empty() || !cancelled_.empty() || !looks_.empty();
         });
       }
       submitted.swap(submitted_);
       cancelled.swap(cancelled_);
       shutting_down = shutting_down_;
-      flushes = flushes_wanted_;
+      looks.swap(looks_);
     }
     for (Submission& submission : submitted) accept(std::move(submission));
     for (const RequestId id : cancelled) steps_->cancel(id);
-    if (flushes > flushes_done_) flush(flushes);
+    for (const Look& look : looks) answer(look);
     return !shutting_down;
   }
 
   void accept(Submission submission) {
     GenerateRequest& request = submission.request;
-    executor_->open(submission.id, Sampler(request.sampling, request.prompt), request.observer);
+    executor_->open(submission.id, Sampler(request.sampling, request.prompt));
     live_.emplace(submission.id, Live{.sink = std::move(submission.sink),
                                       .stop_ids = std::move(request.stop_ids),
                                       .submitted = submission.at});
@@ -224,15 +231,11 @@ class Engine::Loop final : public StepListener {
                    .priority = request.priority});
   }
 
-  void flush(std::uint64_t flushes) {
-    while (cache_->evict_one()) {
-    }
+  void answer(const Look& look) {
+    steps_->drain();
+    (*look.look)({*arena_, *cache_, *planner_, executor_->bytes()});
     publish_status();
-    {
-      std::lock_guard lock(mutex_);
-      flushes_done_ = flushes;
-    }
-    idle_.notify_all();
+    look.done->set_value();
   }
 
   void publish_status() {
@@ -286,7 +289,7 @@ class Engine::Loop final : public StepListener {
     if (idle) idle_.notify_all();
   }
 
-  const std::unique_ptr<const Model> model_;
+  const std::shared_ptr<const Model> model_;
   const EngineOptions options_;
   const Clock& clock_;
 
@@ -299,8 +302,7 @@ class Engine::Loop final : public StepListener {
   bool draining_ = false;
   bool shutting_down_ = false;
   std::int64_t alive_ = 0;  // submitted and not finished
-  std::uint64_t flushes_wanted_ = 0;
-  std::uint64_t flushes_done_ = 0;  // written by the loop thread only
+  std::vector<Look> looks_;
   EngineStatus status_;
 
   // The loop thread's own.
@@ -317,7 +319,7 @@ class Engine::Loop final : public StepListener {
 Engine::Engine(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 Engine::~Engine() = default;
 
-Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<const Model> model,
+Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const Model> model,
                                                const EngineOptions& options, const Clock& clock) {
   auto loop = std::make_unique<Loop>(std::move(model), options, clock);
   TRY(loop->start());
@@ -333,6 +335,12 @@ void Engine::start_draining() { loop_->start_draining(); }
 bool Engine::draining() const { return loop_->draining(); }
 void Engine::wait_idle() { loop_->wait_idle(); }
 EngineStatus Engine::status() const { return loop_->status(); }
-void Engine::flush_cache() { loop_->flush_cache(); }
+void Engine::inspect(const std::function<void(EngineInternals)>& look) { loop_->inspect(look); }
+void Engine::flush_cache() {
+  inspect([](EngineInternals inside) {
+    while (inside.cache.evict_one()) {
+    }
+  });
+}
 
 }  // namespace tandem

@@ -5,8 +5,11 @@
 // requests' next tokens; every token goes to the request's sink until it is finished.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -29,7 +32,6 @@ struct GenerateRequest {
   std::int64_t history_tokens = 0;
   CacheNamespace cache = {};  // what must not be shared with others, though the tokens agree
   int priority = 0;           // higher first
-  std::shared_ptr<LogitsObserver> observer = nullptr;
 };
 
 // What a request took. Times in milliseconds.
@@ -74,6 +76,7 @@ struct EngineOptions {
   std::int64_t track_interval = 0;       // tokens between states kept of an answer; 0: the grid
   std::int64_t max_states_per_path = 0;  // 0: no cap
   LoopMode loop = LoopMode::kOverlapped;
+  StepObserver* observer = nullptr;  // outlives the engine
 };
 
 // What an engine has in memory, and what it did; a snapshot.
@@ -89,12 +92,20 @@ struct EngineStatus {
   std::int64_t running = 0;
 };
 
+// What is inside, for whoever may look into it between two steps.
+struct EngineInternals {
+  Arena& arena;
+  PrefixCache& cache;
+  Planner& planner;
+  std::span<std::byte> bytes;  // the arena's buffer
+};
+
 // Thread-safe. The destructor cancels what is still running.
 class Engine {
  public:
   // Starts the loop thread. `clock` outlives the engine. kInvalidArgument for options out of range,
   // kResourceExhausted with the sum where the memory does not hold one request.
-  static Result<std::unique_ptr<Engine>> create(std::unique_ptr<const Model> model,
+  static Result<std::unique_ptr<Engine>> create(std::shared_ptr<const Model> model,
                                                 const EngineOptions& options, const Clock& clock);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -120,6 +131,8 @@ class Engine {
   EngineStatus status() const;
   // Evicts what no request holds.
   void flush_cache();
+  // Runs `look` on the loop thread, with no step in flight; for self-tests and diagnosis. Blocks.
+  void inspect(const std::function<void(EngineInternals)>& look);
 
  private:
   class Loop;

@@ -16,6 +16,37 @@ struct ModelExecutor::Cursor {
   Result<SampledToken> sample = SampledToken{};
 };
 
+namespace {
+
+// Tells the rows of a forward pass apart by request.
+class WaveObserver final : public ForwardObserver {
+ public:
+  WaveObserver(StepObserver* observer, const StepPlan& plan, std::span<const SequenceInput> inputs,
+               std::span<const std::size_t> rows)
+      : observer_(observer), plan_(plan), inputs_(inputs), rows_(rows) {}
+
+  void on_layer(std::int64_t, ConstActivations) override {}
+  void on_experts(std::int64_t layer, std::span<const std::int32_t> ids) override {
+    std::size_t tokens = 0;
+    for (const SequenceInput& input : inputs_) tokens += input.tokens.size();
+    const std::size_t top_k = ids.size() / tokens;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const std::size_t count = inputs_[i].tokens.size();
+      observer_->on_experts(plan_.rows[rows_[i]].request, inputs_[i].start, layer,
+                            static_cast<std::int64_t>(count), ids.first(count * top_k));
+      ids = ids.subspan(count * top_k);
+    }
+  }
+
+ private:
+  StepObserver* observer_;
+  const StepPlan& plan_;
+  std::span<const SequenceInput> inputs_;
+  std::span<const std::size_t> rows_;
+};
+
+}  // namespace
+
 Result<std::unique_ptr<ModelExecutor>> ModelExecutor::create(const Model& model,
                                                              const ArenaGeometry& geometry,
                                                              const ModelExecutorOptions& options,
@@ -50,9 +81,8 @@ ModelExecutor::~ModelExecutor() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ModelExecutor::open(RequestId request, Sampler sampler,
-                         std::shared_ptr<LogitsObserver> observer) {
-  auto sequence = std::make_shared<Sequence>(Sequence{std::move(sampler), std::move(observer)});
+void ModelExecutor::open(RequestId request, Sampler sampler) {
+  auto sequence = std::make_shared<Sequence>(Sequence{std::move(sampler)});
   std::lock_guard lock(mutex_);
   sequences_.emplace(request, std::move(sequence));
 }
@@ -184,7 +214,10 @@ bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors)
   }
   if (rows.empty()) return false;
 
-  const ForwardBatch batch{.sequences = inputs_, .page_tokens = options_.page_tokens};
+  WaveObserver observer(options_.observer, plan, inputs_, rows);
+  const ForwardBatch batch{.sequences = inputs_,
+                           .page_tokens = options_.page_tokens,
+                           .observer = options_.observer != nullptr ? &observer : nullptr};
   Scratch::Frame frame(scratch_);
   Activations logits = scratch_.take(batch.logit_rows(), model_.spec().vocab_size);
   model_.forward(batch, scratch_, team_, logits);
@@ -201,17 +234,18 @@ bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors)
     }
     if (inputs_[at].logit_rows == 0) continue;
     float* row = logits.row(next_logits++);
-    cursor.sample = sample(*cursor.sequence, {row, static_cast<std::size_t>(logits.columns)});
+    sample(plan.rows[rows[at]], cursor, {row, static_cast<std::size_t>(logits.columns)});
   }
   return true;
 }
 
-Result<SampledToken> ModelExecutor::sample(Sequence& sequence, std::span<float> logits) {
-  if (sequence.observer) sequence.observer->on_logits(logits);
-  Result<SampledToken> token = sequence.sampler.next(logits);
-  // The id is that of some token in any case: steps launched already will ask for it.
-  sequence.last_sample = token ? token->id : 0;
-  return token;
+void ModelExecutor::sample(const StepRow& row, Cursor& cursor, std::span<float> logits) {
+  if (options_.observer != nullptr) {
+    options_.observer->on_logits(row.request, row.start + cursor.done, logits);
+  }
+  cursor.sample = cursor.sequence->sampler.next(logits);
+  // The id of some token in any case: steps launched already will ask for it.
+  cursor.sequence->last_sample = cursor.sample ? cursor.sample->id : 0;
 }
 
 }  // namespace tandem

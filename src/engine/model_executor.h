@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/step_observer.h"
 #include "memory/arena_geometry.h"
 #include "model/model.h"
 #include "sample/sampler.h"
@@ -19,18 +20,11 @@
 
 namespace tandem {
 
-// Sees the logits of a request before each of its tokens is chosen; for self-tests. Called by the
-// thread that runs the steps.
-class LogitsObserver {
- public:
-  virtual ~LogitsObserver() = default;
-  virtual void on_logits(std::span<const float> logits) = 0;
-};
-
 struct ModelExecutorOptions {
   int threads = 1;
   std::int64_t page_tokens = 64;
   bool background = true;  // launch() returns at once, and a thread of its own runs the steps
+  StepObserver* observer = nullptr;  // not owned
 };
 
 // Owns the arena's bytes. open() and the functions of Executor belong to one thread.
@@ -45,7 +39,10 @@ class ModelExecutor final : public Executor {
   ~ModelExecutor() override;
 
   // Before the first plan that has the request.
-  void open(RequestId request, Sampler sampler, std::shared_ptr<LogitsObserver> observer = nullptr);
+  void open(RequestId request, Sampler sampler);
+
+  // The arena's buffer. Not to be touched while a step is in flight.
+  std::span<std::byte> bytes() { return buffer_.span(); }
 
   void launch(const StepPlan& plan) override;
   StepResult wait() override;
@@ -55,7 +52,6 @@ class ModelExecutor final : public Executor {
   // What outlasts the steps of one request. Used by the thread that runs them only.
   struct Sequence {
     Sampler sampler;
-    std::shared_ptr<LogitsObserver> observer;
     TokenId last_sample = -1;
   };
   struct Cursor;
@@ -68,7 +64,7 @@ class ModelExecutor final : public Executor {
   void move_states(const StepPlan& plan);
   std::vector<Cursor> find_sequences(const StepPlan& plan);
   bool run_wave(const StepPlan& plan, std::vector<Cursor>& cursors);
-  Result<SampledToken> sample(Sequence& sequence, std::span<float> logits);
+  void sample(const StepRow& row, Cursor& cursor, std::span<float> logits);
 
   const Model& model_;
   const ModelExecutorOptions options_;

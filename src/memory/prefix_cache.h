@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,7 +52,7 @@ struct PrefixNodeView {
   NodeId parent;  // 0 for a root
   std::int64_t end_tokens = 0;
   std::span<const TokenId> tokens = {};  // until the cache changes
-  bool has_state = false;
+  std::optional<StateId> state = {};
   bool is_tombstone = false;
   std::int64_t row_locks = 0;
   std::int64_t state_locks = 0;

@@ -43,7 +43,7 @@ std::vector<PrefixNodeView> PrefixCache::dump() const {
                      .parent = node->parent == nullptr ? NodeId{} : node->parent->id,
                      .end_tokens = node->end_tokens,
                      .tokens = node->tokens,
-                     .has_state = static_cast<bool>(node->state),
+                     .state = node->state ? std::optional(node->state.id()) : std::nullopt,
                      .is_tombstone = node->is_tombstone,
                      .row_locks = node->row_locks,
                      .state_locks = node->state_locks,

@@ -11,8 +11,8 @@
 #include <numeric>
 #include <vector>
 
-#include "memory/sequence_memory.h"
 #include "model/model.h"
+#include "support/sequence_memory.h"
 
 namespace tandem {
 

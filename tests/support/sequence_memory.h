@@ -1,6 +1,7 @@
-// The memory of one request: its recurrent state block and its pages of latent rows.
+// The memory of one sequence in buffers of its own, for tests that run a model without an engine.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,14 +12,24 @@
 
 namespace tandem {
 
-// Owns both; grows page by page. Move-only, owned by one step loop.
+// Owns both; grows page by page. Move-only.
 class SequenceMemory {
  public:
   // The state block starts as zeros, which is the state before the first token.
-  SequenceMemory(const StateLayout& layout, std::int64_t page_tokens);
+  SequenceMemory(const StateLayout& layout, std::int64_t page_tokens)
+      : layout_(layout),
+        page_tokens_(page_tokens),
+        state_(static_cast<std::size_t>(layout.state_bytes)) {
+    std::fill_n(state_.data(), state_.size(), std::byte{0});
+  }
 
   // Makes pages for positions [0, tokens).
-  void reserve_tokens(std::int64_t tokens);
+  void reserve_tokens(std::int64_t tokens) {
+    while (static_cast<std::int64_t>(pages_.size()) * page_tokens_ < tokens) {
+      pages_.emplace_back(static_cast<std::size_t>(page_tokens_ * layout_.row_bytes));
+      page_pointers_.push_back(pages_.back().data());
+    }
+  }
 
   std::byte* state() { return state_.data(); }
   std::span<std::byte* const> pages() const { return page_pointers_; }
