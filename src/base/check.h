@@ -17,6 +17,14 @@ namespace tandem::detail {
       ::tandem::detail::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)
 
+namespace tandem {
+#ifdef NDEBUG
+inline constexpr bool kDebugBuild = false;
+#else
+inline constexpr bool kDebugBuild = true;
+#endif
+}  // namespace tandem
+
 // Debug builds only; for checks too dear for a hot path.
 #ifdef NDEBUG
 #define DCHECK(condition, ...) \

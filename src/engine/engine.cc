@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/engine_memory.h"
 
 namespace tandem {
@@ -199,6 +200,7 @@ class Engine::Loop final : public StepListener {
     std::vector<RequestId> cancelled;
     std::vector<Look> looks;
     bool shutting_down = false;
+    if (!busy) check_idle();
     {
       std::unique_lock lock(mutex_);
       if (!busy) {
@@ -215,6 +217,14 @@ class Engine::Loop final : public StepListener {
     for (const RequestId id : cancelled) steps_->cancel(id);
     for (const Look& look : looks) answer(look);
     return !shutting_down;
+  }
+
+  // Nobody waits for an idle engine, so a debug build looks into every table.
+  void check_idle() const {
+    if constexpr (kDebugBuild) {
+      const Result<void> sound = planner_->integrity_check();
+      CHECK(sound.has_value(), "the idle engine's tables are wrong: {}", sound.error().message);
+    }
   }
 
   void accept(Submission submission) {
