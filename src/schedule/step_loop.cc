@@ -45,9 +45,9 @@ void StepLoop::accept(RequestId id, const Result<SampledToken>& sample) {
   if (!planner_.contains(id)) return;  // ended while this step ran
   if (!sample) return end(id, FinishReason::kError, sample.error());
   planner_.commit_token(id, sample->id);
-  if (listener_.on_token(id, *sample) == StepListener::Verdict::kStop) {
-    return end(id, FinishReason::kStop);
-  }
+  const StepListener::Verdict verdict = listener_.on_token(id, *sample);
+  if (!planner_.contains(id)) return;  // cancelled by the listener
+  if (verdict == StepListener::Verdict::kStop) return end(id, FinishReason::kStop);
   if (planner_.is_full(id)) end(id, FinishReason::kLength);
 }
 
