@@ -238,9 +238,7 @@ class Engine::Loop final : public StepListener {
                    .max_tokens = request.max_tokens,
                    .history_tokens = request.history_tokens,
                    .cache_key = request.cache.key(),
-                   .tenant = request.tenant,
-                   .priority = request.priority,
-                   .deadline = request.deadline});
+                   .priority = request.priority});
   }
 
   void answer(const Look& look) {

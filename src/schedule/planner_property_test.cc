@@ -43,9 +43,12 @@ ScenarioSetup any_setup() {
                                                    {1, rc::gen::just<std::int64_t>(600)}});
   s.planner = {.max_running = from(1, 8),
                .prefill_chunk = s.grid_tokens + from(0, 60),
+               .step_budget_ms = static_cast<double>(from(1, 12)),
+               .min_prefill_chunk = from(1, 40),
                .track_interval = s.grid_tokens * from(1, 3),
                .min_spacing_tokens = *rc::gen::element<std::int64_t>(1, 40, 32'768),
                .max_retractions = static_cast<int>(from(0, 3)),
+               .estimate_deviations = static_cast<double>(from(0, 2)),
                .use_cache = *rc::gen::weightedElement<bool>({{4, true}, {1, false}})};
   s.mode = *rc::gen::element(LoopMode::kSimple, LoopMode::kOverlapped);
   if (*rc::gen::arbitrary<bool>()) setup.stop_token = static_cast<TokenId>(from(0, 96));
