@@ -178,6 +178,18 @@ TEST(RequestQueueTest, a_request_bypassed_too_often_is_next_and_blocks) {
   EXPECT_TRUE(next[0].blocks);
 }
 
+TEST(RequestQueueTest, bypasses_are_forgotten_with_those_who_were_bypassed) {
+  RequestQueue queue({.patience = {.max_bypass = 2}});
+  for (std::uint64_t id = 1; id <= 6; ++id) queue.push(request(id, static_cast<int>(id)));
+  queue.admit(RequestId{3});  // ahead of 1 and 2
+  queue.remove(RequestId{2});
+  queue.remove(RequestId{1});
+  queue.admit(RequestId{5});  // ahead of 4
+  EXPECT_FALSE(queue.candidates(at(7), 1)[0].blocks);
+  queue.admit(RequestId{6});
+  EXPECT_TRUE(queue.candidates(at(7), 1)[0].blocks);
+}
+
 TEST(RequestQueueTest, a_request_that_waits_too_long_is_next_and_blocks) {
   RequestQueue queue({});
   queue.push(request(1, 0, {0, 1e9}));
