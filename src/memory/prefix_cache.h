@@ -144,6 +144,7 @@ class PrefixCache {
   Insertion insert_rows(RadixNode& from, std::span<const TokenId> tokens,
                         std::span<PageHandle> pages);
   RadixNode& cut(RadixNode& node, std::int64_t depth_tokens);
+  RadixNode& node_at(RadixNode& path_end, std::int64_t depth);
   void plant(RadixNode& path_end, DonatedState& checkpoint);
   void trim_path(RadixNode& tail);
 

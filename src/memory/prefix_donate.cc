@@ -74,6 +74,10 @@ Donation PrefixCache::donate(PrefixLock lock, Tokens tokens, std::span<PageHandl
   const Insertion inserted = insert_rows(from, whole, pages);
   for (RadixNode* up = inserted.end; up != &from; up = up->parent) add_row_lock(*up);
   lock.node_ = inserted.end;
+  // From the end, which is the cheap way to cut one long edge into many (RadixTree::split).
+  for (auto at = states.rbegin(); at != states.rend(); ++at) {
+    node_at(*inserted.end, at->depth_tokens);
+  }
   for (DonatedState& checkpoint : states) plant(*inserted.end, checkpoint);
   settle(&from, EvictionCause::kUseless);  // no lock ends there any more
   return {.lock = std::move(lock), .shared_tokens = inserted.shared_tokens};
@@ -109,14 +113,19 @@ RadixNode& PrefixCache::cut(RadixNode& node, std::int64_t depth_tokens) {
   return upper;
 }
 
-void PrefixCache::plant(RadixNode& path_end, DonatedState& checkpoint) {
-  const std::int64_t depth = checkpoint.depth_tokens;
+// The node on the path to `path_end` that ends at a depth where a state may stand.
+RadixNode& PrefixCache::node_at(RadixNode& path_end, std::int64_t depth) {
   CHECK(depth > 0 && depth <= path_end.end_tokens && depth % options_.grid_tokens == 0,
         "a state at {} is off the grid of {} or behind the rows, {}", depth, options_.grid_tokens,
         path_end.end_tokens);
   RadixNode* node = &path_end;
   while (node->start_tokens() >= depth) node = node->parent;
-  if (depth < node->end_tokens) node = &cut(*node, depth);
+  return depth < node->end_tokens ? cut(*node, depth) : *node;
+}
+
+void PrefixCache::plant(RadixNode& path_end, DonatedState& checkpoint) {
+  const std::int64_t depth = checkpoint.depth_tokens;
+  RadixNode* node = &node_at(path_end, depth);
   if (node->state) {
     checkpoint.state.reset();
     ++counters_.duplicate_states;

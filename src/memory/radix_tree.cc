@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "base/check.h"
 
@@ -33,6 +34,23 @@ auto position_of(const std::vector<RadixNode*>& children, Tokens tokens, std::si
         const Tokens own = Tokens(child->tokens).first(page);
         return std::lexicographical_compare(own.begin(), own.end(), wanted.begin(), wanted.end());
       });
+}
+
+// Moves the first `count` elements of `all` to `front`, which is empty. Only the shorter part is
+// copied: a long edge that is cut from its end, again and again, costs no more than its length.
+template <typename T>
+void split_vector(std::vector<T>& all, std::vector<T>& front, std::size_t count) {
+  const auto cut = all.begin() + static_cast<std::ptrdiff_t>(count);
+  if (count <= all.size() - count) {
+    front.assign(std::move_iterator(all.begin()), std::move_iterator(cut));
+    all.erase(all.begin(), cut);
+    return;
+  }
+  std::vector<T> back;
+  back.assign(std::move_iterator(cut), std::move_iterator(all.end()));
+  all.erase(cut, all.end());
+  if (all.capacity() > 2 * all.size()) all.shrink_to_fit();
+  front = std::exchange(all, std::move(back));
 }
 
 void replace_child(RadixNode& parent, const RadixNode& old, RadixNode& now) {
@@ -122,15 +140,11 @@ RadixNode& RadixTree::split(RadixNode& node, std::int64_t depth_tokens) {
         "depth {} is no page boundary inside the edge ({}, {})", depth_tokens, node.start_tokens(),
         node.end_tokens);
   const std::int64_t cut = depth_tokens - node.start_tokens();
-  const auto token_cut = node.tokens.begin() + cut;
-  const auto page_cut = node.pages.begin() + cut / page_tokens_;
   RadixNode& upper = make_node();
-  upper.tokens.assign(node.tokens.begin(), token_cut);
-  upper.pages.assign(std::move_iterator(node.pages.begin()), std::move_iterator(page_cut));
+  split_vector(node.tokens, upper.tokens, index(cut));
+  split_vector(node.pages, upper.pages, index(cut / page_tokens_));
   upper.end_tokens = depth_tokens;
   upper.row_locks = node.row_locks;
-  node.tokens.erase(node.tokens.begin(), token_cut);
-  node.pages.erase(node.pages.begin(), page_cut);
   replace_child(*node.parent, node, upper);
   upper.children.push_back(&node);
   node.parent = &upper;

@@ -77,6 +77,21 @@ TEST_F(RadixTreeTest, cutting_keeps_node_state_and_locks_below) {
   EXPECT_EQ(walk(ascending(0, 12)).node, &node);
 }
 
+// The other part is copied then.
+TEST_F(RadixTreeTest, cutting_near_the_end_shares_out_tokens_and_pages_alike) {
+  RadixNode& node = add(root(), ascending(0, 12));
+  std::vector<PageId> pages;
+  for (const PageHandle& page : node.pages) pages.push_back(page.id());
+  RadixNode& upper = tree_.split(node, 8);
+  EXPECT_EQ(upper.tokens, ascending(0, 8));
+  EXPECT_EQ(node.tokens, ascending(8, 4));
+  ASSERT_EQ(upper.pages.size(), 2u);
+  ASSERT_EQ(node.pages.size(), 1u);
+  EXPECT_EQ(upper.pages[0].id(), pages[0]);
+  EXPECT_EQ(upper.pages[1].id(), pages[1]);
+  EXPECT_EQ(node.pages[0].id(), pages[2]);
+}
+
 TEST_F(RadixTreeTest, joining_undoes_cutting) {
   RadixNode& node = add(root(), ascending(0, 12));
   (void)add(root(), ascending(100, 4));
