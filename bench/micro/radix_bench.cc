@@ -1,5 +1,6 @@
 // What the prefix cache costs in host time: a match, a donation and an eviction for prompts of
-// 100,000 tokens in sessions of 20 turns. Prints a table.
+// 100,000 tokens, with a state at the end of each of 20 turns or at the end of the prompt only.
+// Prints a table.
 
 #include <algorithm>
 #include <chrono>
@@ -35,13 +36,13 @@ class Samples {
     const auto end = std::chrono::steady_clock::now();
     values_.push_back(std::chrono::duration<double, std::micro>(end - start).count());
   }
-  void print(std::string_view name, std::int64_t page_tokens) {
+  void print(std::string_view name, std::int64_t states, std::int64_t page_tokens) {
     std::sort(values_.begin(), values_.end());
     const auto at = [&](double q) {
       return values_[static_cast<std::size_t>(q * static_cast<double>(values_.size() - 1))];
     };
-    fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} |\n", name, page_tokens, at(0), at(0.5),
-               at(0.99));
+    fmt::print("| {} | {} | {} | {:.2f} | {:.2f} | {:.2f} |\n", name, states, page_tokens, at(0),
+               at(0.5), at(0.99));
   }
 
  private:
@@ -60,7 +61,8 @@ std::vector<TokenId> prompt_of(std::int64_t session) {
 
 class Bench {
  public:
-  explicit Bench(std::int64_t page_tokens) : page_tokens_(page_tokens) {
+  Bench(std::int64_t page_tokens, std::int64_t states)
+      : page_tokens_(page_tokens), states_(states) {
     auto arena = Arena::create({.budget_bytes = kBudgetBytes,
                                 .state_bytes = kStateBytes,
                                 .page_bytes = page_tokens * kRowBytes});
@@ -78,8 +80,8 @@ class Bench {
       for (const auto& prompt : prompts_) donate(prompt);
       for (const auto& prompt : prompts_) {
         match_.add([&] { last_ = cache_->match(name_, prompt, kPromptTokens - 1); });
-        CHECK(last_.usable_tokens == kPromptTokens - kTurnTokens, "a match of {} tokens",
-              last_.usable_tokens);
+        CHECK(last_.row_tokens == kPromptTokens - page_tokens_, "a match of {} tokens",
+              last_.row_tokens);
       }
       while (cache_->usage().states > 0) {
         const std::int64_t pages = cache_->usage().pages;
@@ -91,14 +93,14 @@ class Bench {
         evicted_ += 1 + pages - cache_->usage().pages;
       }
     }
-    match_.print("match", page_tokens_);
-    donate_.print("donate, all new", page_tokens_);
-    fmt::print("| evict, for each entry freed | {} | | {:.3f} | |\n", page_tokens_,
-               evict_us_ / static_cast<double>(evicted_));
+    match_.print("match", states_, page_tokens_);
+    donate_.print("donate, all new", states_, page_tokens_);
+    fmt::print("| evict, mean for each entry freed | {} | {} | | {:.3f} | |\n", states_,
+               page_tokens_, evict_us_ / static_cast<double>(evicted_));
   }
 
  private:
-  // All that the cache lacks of the prompt at once, with a state at the end of every turn.
+  // All that the cache lacks of the prompt at once, with states evenly spaced up to its end.
   void donate(const std::vector<TokenId>& prompt) {
     const PrefixMatch match = cache_->match(name_, prompt, kPromptTokens);
     PrefixLock lock = cache_->acquire(name_, match);
@@ -106,8 +108,8 @@ class Bench {
         static_cast<std::size_t>((kPromptTokens - lock.tokens()) / page_tokens_));
     CHECK(arena_->allocate_pages(pages), "no room for {} pages", pages.size());
     std::vector<DonatedState> states;
-    for (std::int64_t depth = lock.tokens() + kTurnTokens; depth <= kPromptTokens;
-         depth += kTurnTokens) {
+    const std::int64_t spacing = kPromptTokens / states_;
+    for (std::int64_t depth = lock.tokens() + spacing; depth <= kPromptTokens; depth += spacing) {
       states.push_back({.state = arena_->allocate_work(RequestId{}), .depth_tokens = depth});
     }
     Donation done;
@@ -115,6 +117,7 @@ class Bench {
   }
 
   std::int64_t page_tokens_;
+  std::int64_t states_;  // of a prompt
   SystemClock clock_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<PrefixCache> cache_;
@@ -132,7 +135,10 @@ class Bench {
 
 int main() {
   fmt::print(
-      "| call, prompt of {} tokens | page | least us | p50 us | p99 us |\n|---|---|---|---|---|\n",
+      "| call, prompt of {} tokens | states | page | least us | p50 us | p99 us |\n"
+      "|---|---|---|---|---|---|\n",
       tandem::kPromptTokens);
-  for (const std::int64_t page_tokens : {1, 16, 64}) tandem::Bench(page_tokens).run();
+  for (const std::int64_t page_tokens : {1, 16, 64}) {
+    for (const std::int64_t states : {1, 20}) tandem::Bench(page_tokens, states).run();
+  }
 }
