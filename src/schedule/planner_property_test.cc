@@ -84,5 +84,29 @@ RC_GTEST_PROP(PlannerPropertyTest, the_same_calls_give_the_same_plans, ()) {
   RC_ASSERT(first.plans() == second.plans());
 }
 
+// The properties above can fail: damage to one byte of what is cached does not go unnoticed.
+class DamageTest : public testing::TestWithParam<EntryKind> {};
+
+TEST_P(DamageTest, of_something_cached_is_noticed) {
+  Scenario scenario(ScenarioSetup{});
+  const ScenarioEvent prompt = {.kind = Kind::kAdd, .a = 5, .b = 9};
+  const std::vector<ScenarioEvent> turns(100, {.kind = Kind::kTurn, .a = 3});
+  ASSERT_TRUE(scenario.apply(prompt));
+  for (const ScenarioEvent& turn : turns) ASSERT_TRUE(scenario.apply(turn));
+  int damaged = 0;
+  scenario.at().executor->set_sabotage([&](const StepPlan& plan) {
+    if (plan.restores.empty()) return;
+    const std::int64_t at =
+        GetParam() == EntryKind::kState ? plan.restores[0].src_offset : plan.page_offsets[0];
+    scenario.at().executor->bytes()[static_cast<std::size_t>(at)] ^= std::byte{1};
+    ++damaged;
+  });
+  ASSERT_TRUE(scenario.apply(prompt));
+  EXPECT_FALSE(run(scenario, {}));
+  EXPECT_GT(damaged, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(kinds, DamageTest, testing::Values(EntryKind::kState, EntryKind::kPage));
+
 }  // namespace
 }  // namespace tandem

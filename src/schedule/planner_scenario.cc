@@ -222,6 +222,12 @@ Result<void> Scenario::check_all() const {
   if (at_.planner->running() > checker_.active()) {
     return wrong("{} own memory, {} were in a plan", at_.planner->running(), checker_.active());
   }
+  // One that is computed and one on its way: older ones go when the next is there.
+  const std::int64_t snapshots =
+      at_.arena->usage().states[static_cast<std::size_t>(StateOwner::kPing)];
+  if (snapshots > 2 * static_cast<std::int64_t>(at_.planner->running())) {
+    return wrong("{} requests keep {} snapshots", at_.planner->running(), snapshots);
+  }
   return at_.planner->integrity_check();
 }
 

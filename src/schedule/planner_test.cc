@@ -127,6 +127,18 @@ TEST_P(PlannerTest, a_request_that_fits_only_without_its_checkpoint_starts_from_
   expect_sound(at);
 }
 
+TEST_P(PlannerTest, prompts_that_do_not_fit_together_are_computed_one_after_another) {
+  SchedulerSetup tight = setup();
+  tight.states = 4;
+  tight.pages = 34;
+  SchedulerFixture at(tight);
+  for (int i = 0; i < 3; ++i) at.add(text(100, 1000 * i), 1);
+  at.run();
+  EXPECT_EQ(at.planner->counters().retractions, 0);
+  EXPECT_EQ(at.planner->counters().prefill_tokens, 300);
+  expect_sound(at);
+}
+
 TEST_P(PlannerTest, a_request_that_ends_gives_everything_back) {
   SchedulerFixture at(setup());
   for (int steps = 0; steps < 12; ++steps) {

@@ -117,6 +117,27 @@ TEST_P(StepLoopTest, a_stop_wastes_at_most_one_row) {
   at.expect_nothing_left();
 }
 
+// The step after a stop ends where a state is kept, and the executor need not run it.
+TEST_P(StepLoopTest, a_state_that_was_never_computed_is_given_to_nobody) {
+  Fixture at(GetParam());
+  const RequestId id = at.add(text(20), 50);
+  at.heard = [&](RequestId) {
+    return at.answers[id].tokens.size() < 12 ? StepListener::Verdict::kContinue
+                                             : StepListener::Verdict::kStop;
+  };
+  at.run();
+  at.heard = nullptr;
+  std::vector<TokenId> next = text(20);
+  const std::vector<TokenId>& answer = at.answers[id].tokens;
+  next.insert(next.end(), answer.begin(), answer.end());
+  EXPECT_EQ(next.size(), 32u);
+  next.push_back(7);
+  const RequestId again = at.add(next, 5);
+  at.run();
+  EXPECT_EQ(at.answers[again].tokens, FakeExecutor::answer(next, 5));
+  at.expect_nothing_left();
+}
+
 TEST_P(StepLoopTest, an_error_of_one_sample_ends_only_its_request) {
   Fixture at(GetParam());
   const RequestId good = at.add(text(20), 12);
