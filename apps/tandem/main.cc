@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
 
   int exit_code = 0;
   tandem::add_make_random_command(app, exit_code);
+  tandem::add_plan_command(app, exit_code);
   tandem::add_run_command(app, exit_code);
   tandem::add_serve_command(app, exit_code);
   tandem::add_verify_command(app, exit_code);

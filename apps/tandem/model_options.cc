@@ -18,13 +18,17 @@ std::filesystem::path program_folder() {
 
 }  // namespace
 
-void ModelOptions::add_to(CLI::App& command) {
+void ModelOptions::add_precision(CLI::App& command) {
   command
       .add_option(
           "--precision", precision,
           "exact: fp32, the same bits for any batch, chunking and thread count; default: faster")
       ->check(CLI::IsMember({"exact", "default"}))
       ->capture_default_str();
+}
+
+void ModelOptions::add_to(CLI::App& command) {
+  add_precision(command);
   command.add_option("--backend", backend, "cpu: SIMD; ref: plain loops, the specification, slow")
       ->check(CLI::IsMember({"cpu", "ref"}))
       ->capture_default_str();

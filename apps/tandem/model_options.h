@@ -22,6 +22,7 @@ struct ModelOptions {
 
   // --precision, --backend, --threads; the model itself is an option or an argument of the command.
   void add_to(CLI::App& command);
+  void add_precision(CLI::App& command);
 
   // The chosen folder, or where the demo model stands relative to the program.
   Result<std::filesystem::path> model_folder() const;
