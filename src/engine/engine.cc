@@ -238,7 +238,9 @@ class Engine::Loop final : public StepListener {
                    .max_tokens = request.max_tokens,
                    .history_tokens = request.history_tokens,
                    .cache_key = request.cache.key(),
-                   .priority = request.priority});
+                   .tenant = request.tenant,
+                   .priority = request.priority,
+                   .deadline = request.deadline});
   }
 
   void answer(const Look& look) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,7 +32,9 @@ struct GenerateRequest {
   // How much of the prompt was there before what is asked now; 0: unknown. A hint for the cache.
   std::int64_t history_tokens = 0;
   CacheNamespace cache = {};  // what must not be shared with others, though the tokens agree
+  TenantId tenant = {};       // who shares the machine's time fairly with others
   int priority = 0;           // higher first
+  std::optional<TimePoint> deadline = {};  // to be admitted by
 };
 
 // What a request took. Times in milliseconds.
@@ -76,6 +79,12 @@ struct EngineOptions {
   std::int64_t track_interval = 0;       // tokens between states kept of an answer; 0: the grid
   std::int64_t max_states_per_path = 0;  // 0: no cap
   LoopMode loop = LoopMode::kOverlapped;
+  // Of the planner, see PlannerOptions.
+  double step_budget_ms = 50;
+  double estimate_deviations = 1;
+  QueuePolicy policy = QueuePolicy::kAuto;
+  bool low_priority_first = false;
+  std::optional<int> preempt_above = {};
   StepObserver* observer = nullptr;  // outlives the engine
 };
 

@@ -1,6 +1,7 @@
 #include "schedule/planner.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 
@@ -35,7 +36,10 @@ Planner::Planner(Arena& arena, PrefixCache& cache, const Clock& clock, PlannerOp
       clock_(clock),
       options_(options),
       cost_(std::move(cost)),
-      estimate_(options.estimate_deviations) {
+      estimate_(options.estimate_deviations),
+      queue_({.policy = options.policy,
+              .max_queued = std::numeric_limits<std::size_t>::max(),
+              .patience = options.patience}) {
   const std::int64_t grid = cache_.options().grid_tokens;
   CHECK(options_.prefill_chunk >= grid, "chunks of {} tokens do not reach the grid of {}",
         options_.prefill_chunk, grid);
@@ -69,9 +73,13 @@ void Planner::add(RequestSpec spec) {
   spec.max_tokens =
       std::min(spec.max_tokens, capacity_tokens() - static_cast<std::int64_t>(spec.prompt.size()));
   CHECK(spec.max_tokens > 0, "request {} was not checked", id.value);
-  auto request = std::make_unique<Request>(std::move(spec), clock_.now());
-  queue_.push_back(request.get());
-  CHECK(requests_.emplace(id, std::move(request)).second, "request {} was added before", id.value);
+  if (options_.low_priority_first) spec.priority = -spec.priority;
+  const auto [at, is_new] =
+      requests_.emplace(id, std::make_unique<Request>(std::move(spec), clock_.now()));
+  CHECK(is_new, "request {} was added before", id.value);
+  const Request& request = *at->second;
+  if (request.deadline) deadlines_.emplace(*request.deadline, id);
+  queue_.push(queue_entry(request));
 }
 
 Request* Planner::find(RequestId id) {
@@ -108,7 +116,8 @@ RequestView Planner::end(RequestId id, EndKind kind) {
 }
 
 void Planner::remove_from_lists(const Request& request) {
-  std::erase(queue_, &request);
+  queue_.remove(request.id);
+  if (request.deadline) deadlines_.erase({*request.deadline, request.id});
   std::erase(active_, &request);
 }
 
@@ -119,7 +128,9 @@ void Planner::commit_step(double elapsed_ms) {
   const InFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
   if (elapsed_ms > 0) cost_.correct(step.work, elapsed_ms);
+  const auto tokens = static_cast<double>(step.work.prefill_tokens + step.work.decode_rows);
   for (const InFlight::Row& row : step.rows) {
+    queue_.charge(row.tenant, elapsed_ms * static_cast<double>(row.tokens) / tokens);
     Request* request = find(row.request);
     if (request == nullptr) {
       ++counters_.wasted_rows;
@@ -149,6 +160,7 @@ bool Planner::is_full(RequestId id) const {
 
 void Planner::plan(StepPlan& plan, std::vector<EndedRequest>& ended) {
   plan.clear();
+  drop_expired(ended);
   do {
     scheduled_.clear();
     admitted_.clear();
@@ -193,6 +205,7 @@ void Planner::schedule_prefills() {
   const bool newcomers_first = turn_ % 2 == 0;
   if (newcomers_first) admit_from_queue(budget);
   for (Request* request : under_way) {
+    if (request->state != RequestState::kPrefilling) continue;  // gave way to a newcomer
     if (schedule_chunk(*request, budget)) budget -= scheduled_.back().tokens;
   }
   if (!newcomers_first) admit_from_queue(budget);
@@ -277,7 +290,8 @@ void Planner::write(StepPlan& plan) {
   for (const Scheduled& scheduled : scheduled_) {
     write_row(scheduled, plan);
     Request& request = *scheduled.request;
-    step.rows.push_back({request.id, request.admissions, request.planned});
+    step.rows.push_back(
+        {request.id, request.tenant, request.admissions, scheduled.tokens, request.planned});
     ++request.steps_in_flight;
   }
   ++counters_.steps;

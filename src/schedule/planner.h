@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "schedule/cost_table.h"
 #include "schedule/output_estimate.h"
 #include "schedule/request.h"
+#include "schedule/request_queue.h"
 #include "schedule/step_plan.h"
 
 namespace tandem {
@@ -34,6 +37,11 @@ struct PlannerOptions {
   // Of the expected length of answers that memory is set aside for: more admits fewer requests and
   // interrupts fewer.
   double estimate_deviations = 1;
+  QueuePolicy policy = QueuePolicy::kAuto;
+  PatienceLimits patience = {};
+  bool low_priority_first = false;
+  // A waiting request takes the place of a running one whose priority is lower by more than this.
+  std::optional<int> preempt_above = {};
   bool use_cache = true;  // false: every prompt is computed from its start
 };
 
@@ -135,7 +143,9 @@ class Planner {
   struct InFlight {
     struct Row {
       RequestId request;
+      TenantId tenant;
       int admission;
+      std::int64_t tokens;
       std::int64_t end;  // tokens computed after it
     };
     std::vector<Row> rows;
@@ -154,7 +164,12 @@ class Planner {
   void take_snapshots();
   void take_snapshot(Scheduled& scheduled, const PlannedCheckpoint& wanted);
 
+  void drop_expired(std::vector<EndedRequest>& ended);
+  QueuedRequest queue_entry(const Request& request) const;
+  PrefillWork prefill_work(const Request& request, const PrefixMatch& match) const;
   void admit_from_queue(std::int64_t& budget);
+  EntryCounts admission_need(const Request& request, const PrefixMatch& match) const;
+  bool preempt_for(const Request& request, const PrefixMatch& match);
   bool admit(Request& request, std::int64_t budget);
   bool admit(Request& request, const PrefixMatch& found, std::int64_t budget);
   std::int64_t expected_tokens(const Request& request) const;
@@ -181,8 +196,9 @@ class Planner {
   OutputEstimate estimate_;
 
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
-  std::deque<Request*> queue_;    // by arrival; retracted ones first
-  std::vector<Request*> active_;  // own memory, by admission
+  RequestQueue queue_;
+  std::set<std::pair<TimePoint, RequestId>> deadlines_;  // of requests that were never admitted
+  std::vector<Request*> active_;                         // own memory, by admission
   std::deque<InFlight> in_flight_;
   std::uint64_t last_sequence_ = 0;
   std::uint64_t turn_ = 0;

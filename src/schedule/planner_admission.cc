@@ -7,6 +7,9 @@
 namespace tandem {
 namespace {
 
+// How many of those that wait are looked at in one step.
+constexpr std::size_t kCandidates = 8;
+
 // Tokens at the beginning that both have.
 std::int64_t common_tokens(std::span<const TokenId> a, std::span<const TokenId> b) {
   const std::size_t shorter = std::min(a.size(), b.size());
@@ -19,17 +22,51 @@ std::int64_t common_tokens(std::span<const TokenId> a, std::span<const TokenId> 
 
 // --- In -----------------------------------------------------------------------------------------
 
+QueuedRequest Planner::queue_entry(const Request& request) const {
+  return {.id = request.id,
+          .tenant = request.tenant,
+          .weight = request.tenant_weight,
+          .priority = request.priority,
+          .arrival = request.arrival,
+          .deadline = request.deadline,
+          .work = prefill_work(request, match(request)),
+          .max_new_tokens = request.max_tokens};
+}
+
+PrefillWork Planner::prefill_work(const Request& request, const PrefixMatch& found) const {
+  const auto& prefill_ms = cache_.options().prefill_cost;
+  const double hit_ms = prefill_ms(found.usable_tokens);
+  return {.hit_ms = hit_ms, .remaining_ms = prefill_ms(request.known()) - hit_ms};
+}
+
+void Planner::drop_expired(std::vector<EndedRequest>& ended) {
+  const TimePoint now = clock_.now();
+  while (!deadlines_.empty() && deadlines_.begin()->first < now) {
+    const RequestId late = deadlines_.begin()->second;
+    ended.push_back({late,
+                     FinishReason::kError,
+                     {StatusCode::kDeadlineExceeded, "the request waited longer than its deadline"},
+                     end(late, EndKind::kCutShort)});
+  }
+}
+
 void Planner::admit_from_queue(std::int64_t& budget) {
-  for (std::size_t at = 0; at < queue_.size() && budget > 0;) {
-    if (static_cast<std::int64_t>(active_.size()) >= options_.max_running) return;
-    Request& request = *queue_[at];
+  if (queue_.size() == 0) return;
+  for (const Candidate& candidate : queue_.candidates(clock_.now(), kCandidates)) {
+    if (budget <= 0) return;
+    Request& request = *find(candidate.id);
     // The token of a step in flight belongs to the prompt that is computed again.
-    if (request.steps_in_flight > 0 || waits_for_prefix(request, match(request))) {
-      ++at;
+    if (request.steps_in_flight > 0) {
+      if (candidate.blocks) return;
       continue;
     }
-    if (!admit(request, budget)) return;
-    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(at));
+    const PrefixMatch found = match(request);
+    if (!candidate.blocks && waits_for_prefix(request, found)) continue;
+    if (!admit(request, budget) && !(preempt_for(request, found) && admit(request, budget))) {
+      queue_.update_work(request.id, prefill_work(request, found));
+      return;
+    }
+    queue_.admit(request.id);
     budget -= scheduled_.back().tokens;
   }
 }
@@ -41,6 +78,7 @@ PrefixMatch Planner::match(const Request& request) const {
 }
 
 bool Planner::admit(Request& request, std::int64_t budget) {
+  if (static_cast<std::int64_t>(active_.size()) >= options_.max_running) return false;
   const PrefixMatch found = match(request);
   if (admit(request, found, budget)) return true;
   // A checkpoint is there beside the working state until it was copied. Where the memory holds the
@@ -59,13 +97,9 @@ bool Planner::admit(Request& request, const PrefixMatch& found, std::int64_t bud
   request.planned = found.usable_tokens;
   request.prefill_end = request.known();
   if (chunk_tokens(request, budget) <= 0) return false;
-  // The whole prompt and the next token, beside what was promised before: one that cannot finish
-  // its prompt would hold what others need.
-  const std::int64_t page_tokens = cache_.options().page_tokens;
-  const std::int64_t rows = request.prefill_end + 1 - found.usable_tokens;
-  const std::int64_t pages = (rows + page_tokens - 1) / page_tokens + promised_pages();
+  const EntryCounts need = admission_need(request, found);
   request.memory.emplace(arena_, cache_, request.id);
-  if (!request.memory->admit(request.cache_key, found, {.states = 1, .pages = pages})) {
+  if (!request.memory->admit(request.cache_key, found, need)) {
     request.memory.reset();
     return false;
   }
@@ -82,10 +116,42 @@ bool Planner::admit(Request& request, const PrefixMatch& found, std::int64_t bud
     request.cache = cache_use(found);
     request.admitted = clock_.now();
   }
+  if (request.deadline) deadlines_.erase({*request.deadline, request.id});
   active_.push_back(&request);
   admitted_.push_back(&request);
   CHECK(schedule_chunk(request, budget), "request {} was admitted without room", request.id.value);
   return true;
+}
+
+// The whole prompt and what its answer may take, beside what was promised before: one that cannot
+// finish would hold what others need.
+EntryCounts Planner::admission_need(const Request& request, const PrefixMatch& found) const {
+  const std::int64_t page_tokens = cache_.options().page_tokens;
+  const std::int64_t rows = request.known() + expected_tokens(request) - found.usable_tokens;
+  return {.states = 1, .pages = (rows + page_tokens - 1) / page_tokens + promised_pages()};
+}
+
+// Retracts requests of lower priority, the lowest and newest first, until there is a place and
+// room; none if all of them would not make it.
+bool Planner::preempt_for(const Request& request, const PrefixMatch& found) {
+  if (!options_.preempt_above) return false;
+  std::vector<Request*> lower;
+  for (Request* other : active_) {
+    if (other->priority + *options_.preempt_above < request.priority) lower.push_back(other);
+  }
+  std::sort(lower.begin(), lower.end(), [](const Request* a, const Request* b) {
+    return a->priority != b->priority ? a->priority < b->priority : b->id < a->id;
+  });
+  EntryCounts freed = cache_.evictable();
+  for (std::size_t count = 0; count < lower.size(); ++count) {
+    const EntryCounts owned = lower[count]->memory->owned();
+    freed.states += owned.states;
+    freed.pages += owned.pages;
+    if (!arena_.can_allocate_after_freeing(admission_need(request, found), freed)) continue;
+    for (std::size_t i = 0; i <= count; ++i) retract(*lower[i]);
+    return true;
+  }
+  return false;
 }
 
 // How many tokens of an answer are still to come, to be on the safe side. Where nobody else runs a
@@ -181,7 +247,10 @@ Request* Planner::choose_victim() {
   bool victim_spent = false;
   const Request* oldest = nullptr;
   for (const Request* request : active_) {
-    if (oldest == nullptr || request->id < oldest->id) oldest = request;
+    if (oldest == nullptr || request->priority > oldest->priority ||
+        (request->priority == oldest->priority && request->id < oldest->id)) {
+      oldest = request;
+    }
   }
   for (Request* request : active_) {
     if (request == oldest) continue;
@@ -191,7 +260,11 @@ Request* Planner::choose_victim() {
     const PrefixMatch again = match(*request);
     const double cost = (prefill_ms(request->planned) - prefill_ms(again.usable_tokens)) / bytes;
     const bool spent = request->retractions >= options_.max_retractions;
-    const bool better = victim == nullptr || (spent != victim_spent ? victim_spent : cost < least);
+    const bool better = victim == nullptr ? true
+                        : request->priority != victim->priority
+                            ? request->priority < victim->priority
+                        : spent != victim_spent ? victim_spent
+                                                : cost < least;
     if (!better) continue;
     victim = request;
     least = cost;
@@ -208,9 +281,9 @@ void Planner::retract(Request& request) {
   request.state = RequestState::kQueued;
   ++request.retractions;
   ++counters_.retractions;
-  const auto later = std::find_if(queue_.begin(), queue_.end(),
-                                  [&](const Request* other) { return request.id < other->id; });
-  queue_.insert(later, &request);
+  std::erase_if(scheduled_, [&](const Scheduled& s) { return s.request == &request; });
+  std::erase(admitted_, &request);
+  queue_.reinsert(queue_entry(request));
 }
 
 // --- Self-check ---------------------------------------------------------------------------------
@@ -220,7 +293,7 @@ Result<void> Planner::integrity_check() const {
   TRY(cache_.integrity_check());
   EntryCounts owned;
   for (const auto& [id, request] : requests_) {
-    const bool queued = std::count(queue_.begin(), queue_.end(), request.get()) == 1;
+    const bool queued = queue_.find(id) != nullptr;
     const bool active = std::count(active_.begin(), active_.end(), request.get()) == 1;
     if (queued == active || queued != (request->state == RequestState::kQueued) ||
         active != request->memory.has_value()) {

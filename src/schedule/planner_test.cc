@@ -100,6 +100,9 @@ TEST_P(PlannerTest, under_pressure_requests_give_way_and_come_back_with_the_same
   tight.states = 4;
   tight.pages = 40;
   SchedulerFixture at(tight);
+  // Answers have been short so far: for long ones too little is set aside.
+  for (int i = 0; i < 200; ++i) at.add(text(3, 1000 + i), 1);
+  at.run();
   std::vector<RequestId> ids;
   for (int i = 0; i < 4; ++i) ids.push_back(at.add(text(20, 100 * i), 60));
   at.run();
@@ -136,6 +139,69 @@ TEST_P(PlannerTest, prompts_that_do_not_fit_together_are_computed_one_after_anot
   at.run();
   EXPECT_EQ(at.planner->counters().retractions, 0);
   EXPECT_EQ(at.planner->counters().prefill_tokens, 300);
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, memory_is_set_aside_for_answers_so_that_nobody_gives_way) {
+  SchedulerSetup tight = setup();
+  tight.states = 4;
+  tight.pages = 40;
+  SchedulerFixture at(tight);
+  for (int i = 0; i < 4; ++i) at.add(text(20, 100 * i), 60);
+  at.run();
+  EXPECT_EQ(at.planner->counters().retractions, 0);
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, a_higher_priority_takes_the_place_of_a_lower_one) {
+  SchedulerSetup one = setup();
+  one.planner.max_running = 1;
+  one.planner.preempt_above = 10;
+  SchedulerFixture at(one);
+  const auto add = [&](std::uint64_t id, TokenId first, int priority) {
+    at.planner->add(
+        {.id = RequestId{id}, .prompt = text(20, first), .max_tokens = 30, .priority = priority});
+  };
+  add(1, 0, 0);
+  for (int i = 0; i < 5; ++i) at.loop->turn();
+  add(2, 100, 10);  // not by more than the threshold
+  add(3, 200, 11);
+  for (int i = 0; i < 5; ++i) at.loop->turn();
+  EXPECT_EQ(at.planner->counters().retractions, 1);
+  at.run();
+  EXPECT_EQ(at.ends, (std::vector<RequestId>{RequestId{3}, RequestId{2}, RequestId{1}}));
+  EXPECT_EQ(at.answers[RequestId{1}].tokens, FakeExecutor::answer(text(20), 30));
+  EXPECT_EQ(at.answers[RequestId{1}].ended.view.retractions, 1);
+  expect_sound(at);
+}
+
+TEST_P(PlannerTest, a_low_number_may_mean_a_high_priority) {
+  SchedulerSetup reversed = setup();
+  reversed.planner.max_running = 1;
+  reversed.planner.low_priority_first = true;
+  SchedulerFixture at(reversed);
+  for (const int priority : {5, 1, 3}) {
+    at.planner->add({.id = RequestId{static_cast<std::uint64_t>(priority)},
+                     .prompt = text(20, 100 * priority),
+                     .max_tokens = 2,
+                     .priority = priority});
+  }
+  at.run();
+  EXPECT_EQ(at.ends, (std::vector<RequestId>{RequestId{1}, RequestId{3}, RequestId{5}}));
+}
+
+TEST_P(PlannerTest, a_request_that_is_not_admitted_by_its_deadline_ends) {
+  SchedulerSetup one = setup();
+  one.planner.max_running = 1;
+  SchedulerFixture at(one);
+  const TimePoint soon = at.clock.now() + std::chrono::milliseconds(5);
+  for (const std::uint64_t id : {1, 2}) {
+    at.planner->add({.id = RequestId{id}, .prompt = text(20), .max_tokens = 30, .deadline = soon});
+  }
+  at.run();
+  EXPECT_EQ(at.answers[RequestId{1}].ended.reason, FinishReason::kLength);
+  EXPECT_EQ(at.answers[RequestId{2}].ended.status.code, StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(at.answers[RequestId{2}].ends, 1);
   expect_sound(at);
 }
 

@@ -81,6 +81,7 @@ class SchedulerFixture : public StepListener {
   void on_end(const EndedRequest& ended) override {
     ++answers[ended.id].ends;
     answers[ended.id].ended = ended;
+    ends.push_back(ended.id);
   }
 
   FakeClock clock;
@@ -90,6 +91,7 @@ class SchedulerFixture : public StepListener {
   std::unique_ptr<FakeExecutor> executor;
   std::unique_ptr<StepLoop> loop;
   std::map<RequestId, Answer> answers;
+  std::vector<RequestId> ends;  // in order
   std::optional<TokenId> stop_token;
 
  private:

@@ -11,6 +11,7 @@
 #include "memory/namespace_key.h"
 #include "memory/prefix_placement.h"
 #include "memory/request_memory.h"
+#include "schedule/waiting_line.h"
 
 namespace tandem {
 
@@ -30,8 +31,10 @@ struct RequestSpec {
   // checkpoint.
   std::int64_t history_tokens = 0;
   NamespaceKey cache_key = CacheNamespace{}.key();
+  TenantId tenant = {};
+  double tenant_weight = 1;                // its share of the time, above 0
   int priority = 0;                        // higher first
-  std::optional<TimePoint> deadline = {};  // to be admitted by
+  std::optional<TimePoint> deadline = {};  // to be admitted by, for the first time
 };
 
 // Why the prompt was not found in the cache to its end.
@@ -68,6 +71,8 @@ struct Request {
         max_tokens(asked.max_tokens),
         history_tokens(asked.history_tokens),
         cache_key(std::move(asked.cache_key)),
+        tenant(asked.tenant),
+        tenant_weight(asked.tenant_weight),
         priority(asked.priority),
         deadline(asked.deadline),
         arrival(now) {}
@@ -78,6 +83,8 @@ struct Request {
   std::int64_t max_tokens;
   std::int64_t history_tokens;
   NamespaceKey cache_key;
+  TenantId tenant;
+  double tenant_weight;
   int priority;
   std::optional<TimePoint> deadline;
   TimePoint arrival;
