@@ -10,7 +10,7 @@ namespace tandem {
 
 // How far one row of a plan has come. A row with snapshots on its way runs in several pieces.
 struct ModelExecutor::Cursor {
-  std::shared_ptr<Sequence> sequence;  // null: forgotten, nothing to compute
+  std::shared_ptr<Sequence> sequence;  // null: forgotten, nothing to sample
   std::int64_t done = 0;
   std::size_t next_snapshot = 0;  // in the plan's list
   Result<SampledToken> sample = SampledToken{};
@@ -195,7 +195,7 @@ bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors)
     const StepRow& row = plan.rows[i];
     Cursor& cursor = cursors[i];
     const auto row_tokens = static_cast<std::int64_t>(row.tokens.count);
-    if (!cursor.sequence || cursor.done == row_tokens) continue;
+    if (cursor.done == row_tokens || (!cursor.sequence && row.follows_sample)) continue;
     const Snapshot* snapshot = next_snapshot(i);
     const std::int64_t end = snapshot != nullptr ? snapshot->tokens : row_tokens;
     std::span<const TokenId> tokens = plan.tokens_of(row).subspan(
@@ -209,7 +209,7 @@ bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors)
                        .start = row.start + cursor.done,
                        .state = buffer_.data() + row.state_offset,
                        .pages = std::span(page_pointers_).subspan(first_page),
-                       .logit_rows = row.samples && end == row_tokens ? 1 : 0});
+                       .logit_rows = row.samples && cursor.sequence && end == row_tokens ? 1 : 0});
     rows.push_back(i);
   }
   if (rows.empty()) return false;
