@@ -26,9 +26,9 @@ class Executor {
   virtual void launch(const StepPlan& plan) = 0;
   // Blocks until the oldest launched step that was not waited for has run.
   virtual StepResult wait() = 0;
-  // The request has ended: it will be in no plan launched from now on. Of those launched before, its
-  // rows that follow a sample need not be computed any more, and its samples mean nothing; but rows
-  // of its prompt must be, for the snapshots on their way may be the cache's already.
+  // The request has ended: it will be in no plan launched from now on. Of those launched before,
+  // its rows that follow a sample need not be computed any more, and its samples mean nothing; but
+  // rows of its prompt must be, for the snapshots on their way may be the cache's already.
   virtual void forget(RequestId request) = 0;
 };
 

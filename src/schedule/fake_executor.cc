@@ -75,6 +75,7 @@ StepResult FakeExecutor::wait() {
     copy(restore.src_offset, restore.dst_offset, kStateBytes);
   }
   StepResult result{.sequence = plan.sequence};
+  if (duration_ms_) result.elapsed_ms = duration_ms_(plan);
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const TokenId token = run_row(plan, i);
     if (!plan.rows[i].samples) continue;

@@ -35,6 +35,10 @@ class FakeExecutor : public Executor {
 
   std::int64_t faults() const { return faults_; }
   std::span<std::byte> bytes() { return buffer_; }
+  // How long a step takes; by default steps are not timed.
+  void set_duration(std::function<double(const StepPlan&)> duration_ms) {
+    duration_ms_ = std::move(duration_ms);
+  }
   // Called before a step runs, to damage what it reads.
   void set_sabotage(std::function<void(const StepPlan&)> sabotage) {
     sabotage_ = std::move(sabotage);
@@ -55,6 +59,7 @@ class FakeExecutor : public Executor {
   std::vector<std::byte> buffer_;
   std::deque<const StepPlan*> launched_;
   std::unordered_map<RequestId, TokenId> last_sample_;
+  std::function<double(const StepPlan&)> duration_ms_;
   std::function<void(const StepPlan&)> sabotage_;
   std::int64_t faults_ = 0;
 };

@@ -14,7 +14,7 @@ namespace tandem {
 class FakeClock final : public Clock {
  public:
   TimePoint now() const override { return now_; }
-  void advance(std::chrono::milliseconds by) { now_ += by; }
+  void advance(std::chrono::microseconds by) { now_ += by; }
 
  private:
   TimePoint now_{std::chrono::hours(1)};
