@@ -82,6 +82,10 @@ LoadOptions loading_progress() {
   return {.progress = show_progress, .progress_context = label};
 }
 
+void print_lines(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) fmt::print(stderr, "tandem: {}\n", line);
+}
+
 int report_failure(const Status& status) {
   fmt::print(stderr, "tandem: {}\n", status.message);
   return exit_code(status.code);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "model/model.h"
@@ -35,6 +36,9 @@ struct ModelOptions {
 void show_progress(double share, void* label);
 
 LoadOptions loading_progress();
+
+// "tandem: line" on stderr, each.
+void print_lines(const std::vector<std::string>& lines);
 
 // "tandem: message" on stderr; returns the exit code of the status.
 int report_failure(const Status& status);

@@ -10,6 +10,7 @@
 #include "id_session.h"
 #include "model_options.h"
 #include "run_options.h"
+#include "served_memory.h"
 
 namespace tandem {
 namespace {
@@ -46,11 +47,14 @@ SamplingParams sampling(const RunOptions& options, const ServedModel& model) {
 
 Result<void> run(const RunOptions& options) {
   const SystemClock clock;
+  TRY(options.engine.check());
   ServedModelOptions serving{.folder = TRY(options.model.model_folder()),
                              .precision = options.model.chosen_precision(),
                              .kernels = &options.model.kernels(),
                              .loading = loading_progress(),
-                             .engine = {.threads = options.model.threads}};
+                             .engine = options.engine.engine_options(options.model.threads)};
+  serving.engine.max_running = 1;
+  TRY(choose_memory(serving.folder, serving.precision, options.engine, serving.engine));
   const auto model = TRY(load_served_model(serving, clock));
   const SamplingParams params = sampling(options, *model);
   if (!options.input_ids.empty()) {
@@ -102,6 +106,7 @@ void add_options(CLI::App& command, RunOptions& options) {
   command.add_flag("--json", options.json, "add a last line: the answer as one JSON object")
       ->group(kOutput);
   options.model.add_to(command);
+  add_engine_flags(command, options.engine, FlagSet::kRun);
 }
 
 }  // namespace
@@ -113,7 +118,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Example: tandem run -p \"What is 4738 + 2965?\" --show-thinking --temperature 0");
   add_options(*command, *options);
-  command->callback([options, &exit_code] {
+  command->callback([options, command, &exit_code] {
+    print_lines(flag_notes(*command));
     set_log_level(LogLevel::kWarning);
     const auto done = run(*options);
     if (!done) exit_code = report_failure(done.error());

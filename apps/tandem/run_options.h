@@ -5,12 +5,14 @@
 #include <optional>
 #include <string>
 
+#include "engine_flags.h"
 #include "model_options.h"
 
 namespace tandem {
 
 struct RunOptions {
   ModelOptions model;
+  EngineFlags engine;
   std::optional<std::string> prompt;
   std::string system;
   std::string effort = "max";

@@ -2,9 +2,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "base/log.h"
 #include "commands.h"
+#include "engine_flags.h"
 #include "model_options.h"
 #include "serve/server.h"
+#include "served_memory.h"
 
 namespace tandem {
 namespace {
@@ -12,19 +15,22 @@ namespace {
 struct ServeOptions {
   ModelOptions model;
   ServerOptions server;
-  EngineOptions engine;
+  EngineFlags engine;
   double drain_timeout_s = 30;
   double max_body_mib = 64;
 };
 
 Result<void> serve(const ServeOptions& options) {
   const SystemClock clock;
+  TRY(options.engine.check());
   ServedModelOptions loading{.folder = TRY(options.model.model_folder()),
                              .precision = options.model.chosen_precision(),
                              .kernels = &options.model.kernels(),
                              .loading = loading_progress(),
-                             .engine = options.engine};
-  loading.engine.threads = options.model.threads;
+                             .engine = options.engine.engine_options(options.model.threads)};
+  const MemoryPlan plan =
+      TRY(choose_memory(loading.folder, loading.precision, options.engine, loading.engine));
+  log_info("{}", plan.summary());
   const auto model = TRY(load_served_model(loading, clock));
   ServerOptions server_options = options.server;
   server_options.drain_timeout =
@@ -48,18 +54,9 @@ void add_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--served-model-name", options.server.served_name,
                      "the model's name in requests and answers [the folder's name]");
   options.model.add_to(command);
+  add_engine_flags(command, options.engine, FlagSet::kServe);
 
   constexpr const char* kLimits = "Limits";
-  command.add_option("--max-running", options.engine.max_running, "requests that share a step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str()
-      ->group(kLimits);
-  command
-      .add_option("--max-queued", options.engine.max_queued,
-                  "requests that may wait; more are answered with 429")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str()
-      ->group(kLimits);
   command.add_option("--max-body-mib", options.max_body_mib, "largest request body, in MiB")
       ->check(CLI::Range(0.001, 4096.0))
       ->capture_default_str()
@@ -83,7 +80,8 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       "Routes: POST /v1/chat/completions, GET /v1/models, GET /health.\n"
       "Example: tandem serve --port 8000");
   add_options(*command, *options);
-  command->callback([options, &exit_code] {
+  command->callback([options, command, &exit_code] {
+    print_lines(flag_notes(*command));
     const auto done = serve(*options);
     if (!done) exit_code = report_failure(done.error());
   });
