@@ -18,7 +18,6 @@ struct Note {
   const char* why;
 };
 
-constexpr const char* kNoEffectYet = "taken, but without effect so far";
 constexpr const char* kOnePool = "ignored, states and rows share one pool";
 constexpr const char* kAlwaysOn = "always on";
 
@@ -26,19 +25,14 @@ constexpr Note kNotes[] = {
     {"--enable-hierarchical-cache", "ignored, the cache is in the host's memory already"},
     {"--enable-int8-mamba-checkpoint", "ignored, cached states keep all their bits"},
     {"--enable-mixed-chunk", kAlwaysOn},
-    {"--enable-priority-scheduling", kNoEffectYet},
     {"--enable-unified-memory", kAlwaysOn},
     {"--mamba-full-memory-ratio", kOnePool},
     {"--mamba-radix-cache-strategy", "ignored, snapshots take memory only when they are made"},
     {"--max-mamba-cache-size", kOnePool},
     {"--num-continuous-decode-steps", "ignored, the next step is planned while one runs"},
-    {"--priority-scheduling-preemption-threshold", kNoEffectYet},
     {"--radix-eviction-policy", "ignored, what saves the least time per byte goes first"},
-    {"--retraction-policy", kNoEffectYet},
-    {"--schedule-conservativeness", kNoEffectYet},
-    {"--schedule-low-priority-values-first", kNoEffectYet},
-    {"--schedule-policy", kNoEffectYet},
-    {"--watchdog-timeout", kNoEffectYet},
+    {"--retraction-policy", "ignored, whose restart costs least gives way"},
+    {"--watchdog-timeout", "taken, but without effect so far"},
 };
 
 // Either -1 or at least 1.
@@ -127,8 +121,8 @@ void add_queue_flags(CLI::App& command, EngineFlags& flags) {
       ->capture_default_str()
       ->group(kSteps);
   command.add_option("--schedule-policy", flags.schedule_policy, "who is next")
-      ->check(CLI::IsMember({"auto", "fcfs", "lpm", "dfs-weight", "hrrn", "shortest-prefill-first",
-                             "lof", "random", "routing-key"}))
+      ->check(CLI::IsMember(
+          {"auto", "fcfs", "lpm", "dfs-weight", "hrrn", "shortest-prefill-first", "lof", "random"}))
       ->capture_default_str()
       ->group(kSteps);
   command
@@ -148,7 +142,7 @@ void add_queue_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--priority-scheduling-preemption-threshold", flags.preemption_threshold,
                   "by how much a priority must differ to interrupt a running request")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str()
       ->group(kSteps);
   command
@@ -225,17 +219,24 @@ Result<void> EngineFlags::check() const {
 }
 
 EngineOptions EngineFlags::engine_options(int threads) const {
-  return {.threads = threads,
-          .prefill_chunk = prefill_chunk_tokens > 0
-                               ? std::min(prefill_chunk_tokens, max_prefill_tokens)
-                               : max_prefill_tokens,
-          .max_running = max_running,
-          .max_queued = max_queued,
-          .page_tokens = page_tokens,
-          .prefix_cache = prefix_cache,
-          .track_interval = track_interval_tokens,
-          .max_states_per_path = max_states_per_path > 0 ? max_states_per_path : 0,
-          .loop = overlap ? LoopMode::kOverlapped : LoopMode::kSimple};
+  return {
+      .threads = threads,
+      .prefill_chunk = prefill_chunk_tokens > 0 ? std::min(prefill_chunk_tokens, max_prefill_tokens)
+                                                : max_prefill_tokens,
+      .max_running = max_running,
+      .max_queued = max_queued,
+      .page_tokens = page_tokens,
+      .prefix_cache = prefix_cache,
+      .track_interval = track_interval_tokens,
+      .max_states_per_path = max_states_per_path > 0 ? max_states_per_path : 0,
+      .loop = overlap ? LoopMode::kOverlapped : LoopMode::kSimple,
+      .estimate_deviations = schedule_conservativeness,
+      // The parser let known names through only.
+      .policy = parse_queue_policy(schedule_policy).value(),
+      .priorities = priority_scheduling,
+      .low_priority_first = low_priority_values_first,
+      .preempt_above = priority_scheduling ? std::optional(static_cast<int>(preemption_threshold))
+                                           : std::nullopt};
 }
 
 }  // namespace tandem

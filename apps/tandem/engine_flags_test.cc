@@ -111,23 +111,23 @@ const FlagCase kFlags[] = {
     {{"schedule_policy"},
      {"--schedule-policy", "lpm"},
      {"--schedule-policy", "best"},
-     kNoted,
+     kEffective,
      kServeOnly},
     {{"schedule_conservativeness"},
      {"--schedule-conservativeness", "0.3"},
      {"--schedule-conservativeness", "-1"},
-     kNoted,
+     kEffective,
      kServeOnly},
-    {{"enable_priority_scheduling"}, {"--enable-priority-scheduling"}, {}, kNoted, kServeOnly},
+    {{"enable_priority_scheduling"}, {"--enable-priority-scheduling"}, {}, kEffective, kServeOnly},
     {{"schedule_low_priority_values_first"},
      {"--schedule-low-priority-values-first"},
      {},
-     kNoted,
+     kEffective,
      kServeOnly},
     {{"priority_scheduling_preemption_threshold"},
      {"--priority-scheduling-preemption-threshold", "5"},
      {"--priority-scheduling-preemption-threshold", "-5"},
-     kNoted,
+     kEffective,
      kServeOnly},
     {{"retraction_policy"},
      {"--retraction-policy", "length"},
@@ -211,18 +211,23 @@ TEST(EngineFlagsTest, a_chunk_is_at_most_what_a_step_may_prefill) {
   EXPECT_EQ(chunk({"--chunked-prefill-size", "4096", "--max-prefill-tokens", "1000"}), 1000);
 }
 
-TEST(EngineFlagsTest, flags_of_the_queue_are_kept) {
+TEST(EngineFlagsTest, flags_of_the_queue_reach_the_planner) {
   const auto flags = parse({"--schedule-policy", "lpm", "--schedule-conservativeness", "0.5",
                             "--enable-priority-scheduling", "--schedule-low-priority-values-first",
                             "--priority-scheduling-preemption-threshold", "3",
                             "--retraction-policy", "priority", "--watchdog-timeout", "20.5",
                             "--context-length", "999", "--mem-fraction-static", "0.7"})
                          .flags;
-  EXPECT_EQ(flags.schedule_policy, "lpm");
-  EXPECT_EQ(flags.schedule_conservativeness, 0.5);
-  EXPECT_TRUE(flags.priority_scheduling);
-  EXPECT_TRUE(flags.low_priority_values_first);
-  EXPECT_EQ(flags.preemption_threshold, 3);
+  const EngineOptions options = flags.engine_options(1);
+  EXPECT_EQ(options.policy, QueuePolicy::kLongestPrefix);
+  EXPECT_EQ(options.estimate_deviations, 0.5);
+  EXPECT_TRUE(options.priorities);
+  EXPECT_TRUE(options.low_priority_first);
+  EXPECT_EQ(options.preempt_above, 3);
+  EXPECT_EQ(parse({"--priority-scheduling-preemption-threshold", "3"})
+                .flags.engine_options(1)
+                .preempt_above,
+            std::nullopt);
   EXPECT_EQ(flags.retraction_policy, "priority");
   EXPECT_EQ(flags.watchdog_timeout_s, 20.5);
   EXPECT_EQ(flags.context_tokens, 999);

@@ -239,7 +239,7 @@ class Engine::Loop final : public StepListener {
                    .history_tokens = request.history_tokens,
                    .cache_key = request.cache.key(),
                    .tenant = request.tenant,
-                   .priority = request.priority,
+                   .priority = options_.priorities ? request.priority : 0,
                    .deadline = request.deadline});
   }
 

@@ -83,6 +83,7 @@ struct EngineOptions {
   double step_budget_ms = 50;
   double estimate_deviations = 1;
   QueuePolicy policy = QueuePolicy::kAuto;
+  bool priorities = false;  // false: all requests are served as of one priority
   bool low_priority_first = false;
   std::optional<int> preempt_above = {};
   StepObserver* observer = nullptr;  // outlives the engine
