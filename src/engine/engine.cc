@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -23,6 +24,17 @@ Result<void> check_options(const EngineOptions& options) {
   TRY(positive(options.max_running, "running requests"));
   TRY(positive(options.page_tokens, "page size"));
   if (options.max_queued < 0) return invalid("queued requests: expected none or more");
+  if (!(options.step_budget_ms > 0)) {
+    return invalid("step budget: expected more than 0 ms, got {}", options.step_budget_ms);
+  }
+  if (!std::isfinite(options.estimate_deviations) || options.estimate_deviations < 0) {
+    return invalid("deviations of the expected length of answers: expected at least 0, got {}",
+                   options.estimate_deviations);
+  }
+  // Below it, requests of one priority would take each other's place for ever.
+  if (options.preempt_above && *options.preempt_above < 0) {
+    return invalid("preemption threshold: expected at least 0, got {}", *options.preempt_above);
+  }
   return {};
 }
 
@@ -55,7 +67,12 @@ PlannerOptions planner_options(const EngineOptions& options, std::int64_t grid_t
   return {
       .max_running = options.max_running,
       .prefill_chunk = round_up(options.prefill_chunk, grid_tokens),
+      .step_budget_ms = options.step_budget_ms,
       .track_interval = round_up(std::max<std::int64_t>(1, options.track_interval), grid_tokens),
+      .estimate_deviations = options.estimate_deviations,
+      .policy = options.policy,
+      .low_priority_first = options.low_priority_first,
+      .preempt_above = options.preempt_above,
       .use_cache = options.prefix_cache};
 }
 

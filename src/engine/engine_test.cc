@@ -190,6 +190,44 @@ TEST_F(EngineTest, a_free_place_in_a_step_is_not_refused_for_want_of_a_place_in_
   for (auto& outcome : outcomes) EXPECT_EQ(outcome.get().ids.size(), 400u);
 }
 
+TEST_F(EngineTest, the_planner_works_by_the_options_asked_for) {
+  auto engine = start({.threads = 1,
+                       .prefill_chunk = 100,
+                       .max_running = 3,
+                       .prefix_cache = false,
+                       .track_interval = 30,
+                       .step_budget_ms = 7,
+                       .estimate_deviations = 2.5,
+                       .policy = QueuePolicy::kFirstCome,
+                       .low_priority_first = true,
+                       .preempt_above = 4});
+  PlannerOptions got;
+  engine->inspect([&](EngineInternals inside) { got = inside.planner.options(); });
+  EXPECT_EQ(got.max_running, 3);
+  EXPECT_EQ(got.prefill_chunk, 112);  // on the grid
+  EXPECT_EQ(got.track_interval, 32);
+  EXPECT_EQ(got.step_budget_ms, 7);
+  EXPECT_EQ(got.estimate_deviations, 2.5);
+  EXPECT_EQ(got.policy, QueuePolicy::kFirstCome);
+  EXPECT_TRUE(got.low_priority_first);
+  EXPECT_EQ(got.preempt_above, 4);
+  EXPECT_FALSE(got.use_cache);
+}
+
+TEST_F(EngineTest, options_out_of_range_are_refused) {
+  auto model = Model::load(kModel, Precision::kExact, cpu_kernels());
+  ASSERT_TRUE(model);
+  const std::shared_ptr<const Model> shared = *std::move(model);
+  for (const EngineOptions& options :
+       {EngineOptions{.max_running = 0}, EngineOptions{.max_queued = -1},
+        EngineOptions{.step_budget_ms = 0}, EngineOptions{.estimate_deviations = -1},
+        EngineOptions{.preempt_above = -1}}) {
+    const auto engine = Engine::create(shared, options, clock_);
+    ASSERT_FALSE(engine);
+    EXPECT_EQ(engine.error().code, StatusCode::kInvalidArgument) << engine.error().message;
+  }
+}
+
 TEST_F(EngineTest, destruction_cancels_what_is_left) {
   std::future<Outcome> running, queued;
   {
