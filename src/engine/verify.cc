@@ -9,6 +9,7 @@
 
 #include "base/philox.h"
 #include "engine/answer_trace.h"
+#include "engine/engine_memory.h"
 
 namespace tandem {
 namespace {
@@ -210,6 +211,13 @@ Result<VerifyReport> verify(std::shared_ptr<const Model> model, const Prompts& p
   std::int64_t longest = 1;
   for (const auto& prompt : prompts) {
     longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
+  }
+  const std::int64_t grid_tokens = cache_grid_tokens(options.page_tokens);
+  if (longest <= grid_tokens) {
+    return invalid(
+        "the longest prompt has {} tokens; with pages of {} only a prefix of {} and a token more "
+        "can be found in the cache: ask for longer prompts or smaller pages",
+        longest, options.page_tokens, grid_tokens);
   }
   const auto engine_options = [&](std::int64_t chunk) {
     EngineOptions engine;

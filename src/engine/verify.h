@@ -69,7 +69,8 @@ std::vector<std::vector<TokenId>> random_prompts(const ModelSpec& spec, std::int
 // without a cache. In Precision::kExact every cell must be bit-equal. By default it fails if an
 // answer departs where the reference's top-2 gap is above 0.25 standard deviations of its logits
 // although no layer chose other experts, or if more than 2 % of the answers of a cell depart. It
-// also fails if a cell that should have read the cache did not.
+// also fails if a cell that should have read the cache did not. kInvalidArgument where none could,
+// for want of a prompt that is long enough.
 Result<VerifyReport> verify(std::shared_ptr<const Model> model,
                             const std::vector<std::vector<TokenId>>& prompts,
                             const VerifyOptions& options, const Clock& clock);

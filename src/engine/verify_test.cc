@@ -72,6 +72,17 @@ TEST_P(VerifyTest, a_cache_that_is_never_read_fails_it) {
   EXPECT_NE(run(model, options).failure.find("nothing was read from the cache"), std::string::npos);
 }
 
+TEST_P(VerifyTest, prompts_too_short_for_the_cache_are_bad_input_and_not_a_failure) {
+  const auto model = load(Precision::kExact);
+  VerifyOptions options;
+  options.page_tokens = 16;
+  const auto report = verify(model, random_prompts(model->spec(), 2, 16, 7), options, clock_);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, StatusCode::kInvalidArgument);
+  EXPECT_NE(report.error().message.find("has 16 tokens"), std::string::npos)
+      << report.error().message;
+}
+
 INSTANTIATE_TEST_SUITE_P(models, VerifyTest, testing::Values("k3_tiny", "kimi_linear_tiny"),
                          [](const auto& with) { return std::string(with.param); });
 
