@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -45,6 +46,23 @@ enum class CacheMiss : std::uint8_t {
   kEvicted,  // rows are there, the state was evicted
   kBranch,   // rows are there, no state was taken at this point yet
 };
+
+// The word for users.
+constexpr std::string_view to_string(CacheMiss miss) {
+  switch (miss) {
+    case CacheMiss::kNone:
+      return "none";
+    case CacheMiss::kNew:
+      return "new";
+    case CacheMiss::kDiffers:
+      return "differs";
+    case CacheMiss::kEvicted:
+      return "evicted";
+    case CacheMiss::kBranch:
+      return "branch";
+  }
+  return "";
+}
 
 // How the first admission of a request met the prefix cache.
 struct CacheUse {

@@ -96,6 +96,8 @@ void ChatAnswer::on_end(int choice, const AnswerResult& result) {
   Progress& progress = progress_[static_cast<std::size_t>(choice)];
   progress.choice.end = {finish_reason(result), result.stop_string, result.stop_id};
   const GenerateUsage& usage = result.result.usage;
+  // The first to be submitted is the one that computed what the others found.
+  if (choice == 0) usage_.cache = usage.cache;
   usage_.completion_tokens += usage.completion_tokens;
   usage_.reasoning_tokens += progress.reasoning_tokens;
   usage_.queue_ms = std::max(usage_.queue_ms, usage.queue_ms);

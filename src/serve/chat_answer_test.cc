@@ -73,6 +73,18 @@ TEST(ChatAnswer, joins_the_events_of_each_choice) {
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["reasoning_tokens"], 1);
 }
 
+TEST(ChatAnswer, counts_the_cached_tokens_of_the_first_choice_only) {
+  Fixture f({.choices = 2, .prompt_tokens = 7});
+  f.begin();
+  AnswerResult first = ended(AnswerEnd::kStop, 1);
+  AnswerResult second = first;
+  first.result.usage.cache.cached_tokens = 3;
+  second.result.usage.cache.cached_tokens = 6;
+  f.answer.on_end(1, second);
+  f.answer.on_end(0, first);
+  EXPECT_EQ(f.body()["usage"]["prompt_tokens_details"]["cached_tokens"], 3);
+}
+
 TEST(ChatAnswer, streams_role_deltas_end_usage_and_done_in_this_order) {
   Fixture f({.choices = 1, .prompt_tokens = 7, .stream = true, .include_usage = true});
   f.begin();

@@ -12,6 +12,9 @@ namespace {
 constexpr std::int64_t kMaxChoices = 128;
 constexpr std::size_t kMaxStops = 64;
 constexpr std::size_t kMaxStopBytes = 1024;
+constexpr std::size_t kMaxSaltBytes = 1024;
+constexpr std::int64_t kMinPriority = -1'000'000'000;
+constexpr std::int64_t kMaxPriority = 1'000'000'000;
 
 // The request as far as it is read, and what only fields together decide.
 struct Draft {
@@ -121,6 +124,15 @@ Result<void> read_response_format(const JsonValue& value, const std::string& fie
   return bad_field(field + ".type", "only \"text\" is supported");
 }
 
+Result<void> read_cache_salt(const JsonValue& value, const std::string& field, Draft& draft) {
+  draft.request.cache_salt = TRY(read_string(value, field));
+  if (draft.request.cache_salt.size() > kMaxSaltBytes) {
+    return bad_field(field, fmt::format("expected at most {} bytes, got {}", kMaxSaltBytes,
+                                        draft.request.cache_salt.size()));
+  }
+  return {};
+}
+
 using Name = const std::string&;
 using Value = const JsonValue&;
 
@@ -224,6 +236,12 @@ constexpr Field kFields[] = {
        return {};
      }},
     {"response_format", read_response_format},
+    {"cache_salt", read_cache_salt},
+    {"priority",
+     [](Value v, Name f, Draft& d) -> Result<void> {
+       d.request.priority = static_cast<int>(TRY(read_integer(v, f, kMinPriority, kMaxPriority)));
+       return {};
+     }},
 };
 
 // They would change the answer, so to ignore them would be a lie; null, false and empty ask for

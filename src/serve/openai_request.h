@@ -21,6 +21,8 @@ struct ChatCompletionRequest {
   std::int64_t max_tokens = -1;       // -1: what the context leaves
   std::vector<std::string> stop;
   int choices = 1;
+  std::string cache_salt = {};  // prompts share cached prefixes with those of the same salt only
+  int priority = 0;             // higher first
   bool stream = false;
   bool include_usage = false;  // a last chunk with the usage
 };

@@ -44,6 +44,8 @@ TEST(ChatCompletionRequest, leaves_defaults_where_the_body_says_nothing) {
     EXPECT_EQ(request.choices, 1);
     EXPECT_FALSE(request.stream);
     EXPECT_FALSE(request.include_usage);
+    EXPECT_EQ(request.cache_salt, "");
+    EXPECT_EQ(request.priority, 0);
     EXPECT_EQ(request.chat.effort, "max");
     EXPECT_EQ(request.chat.thinking, Thinking::kOn);
     EXPECT_EQ(request.chat.tool_choice, ToolChoice::kAuto);
@@ -59,7 +61,7 @@ TEST(ChatCompletionRequest, reads_every_sampling_field) {
       R"("model":"m/x:y","temperature":0,"top_p":0.5,"top_k":7,"min_p":0.25,"presence_penalty":-1,
          "frequency_penalty":2,"repetition_penalty":1.5,"seed":-3,"stop":["a","bc"],"n":128,
          "max_tokens":9,"logprobs":true,"top_logprobs":20,"stream":true,
-         "stream_options":{"include_usage":true}, "user":"u","metadata":{"a":1},"unheard_of":[1])"));
+         "stream_options":{"include_usage":true}, "cache_salt":"t","priority":-2,"user":"u","metadata":{"a":1},"unheard_of":[1])"));
   EXPECT_EQ(request.model, "m/x:y");
   EXPECT_EQ(request.sampling.temperature, 0);
   EXPECT_EQ(request.sampling.top_p, 0.5f);
@@ -75,6 +77,8 @@ TEST(ChatCompletionRequest, reads_every_sampling_field) {
   EXPECT_EQ(request.sampling.top_logprobs, 20);
   EXPECT_TRUE(request.stream);
   EXPECT_TRUE(request.include_usage);
+  EXPECT_EQ(request.cache_salt, "t");
+  EXPECT_EQ(request.priority, -2);
 }
 
 TEST(ChatCompletionRequest, takes_integers_that_are_spelt_as_strings_and_the_newer_name) {
@@ -240,6 +244,10 @@ TEST(ChatCompletionRequest, refuses_values_inside_fields_by_their_path) {
       {with(R"("response_format":{"type":"json_object"})"), "response_format.type"},
       {with(R"("response_format":{})"), "response_format.type"},
       {with(R"("response_format":"text")"), "response_format"},
+      {with(R"("cache_salt":7)"), "cache_salt"},
+      {with(R"("cache_salt":")" + std::string(1025, 'x') + R"(")"), "cache_salt"},
+      {with(R"("priority":1.5)"), "priority"},
+      {with(R"("priority":2000000000)"), "priority"},
       {with(R"("logit_bias":{"5":1})"), "logit_bias"},
       {with(R"("ignore_eos":true)"), "ignore_eos"},
       {with(R"("regex":"a+")"), "regex"},

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine.h"
 #include "sample/sampler.h"
 #include "text/output_parser.h"
 #include "text/tokenizer.h"
@@ -24,6 +25,7 @@ struct ChatHead {
 // Of all choices: the prompt counts once, times are those of the slowest.
 struct ChatUsage {
   std::int64_t prompt_tokens = 0;
+  CacheUse cache = {};                 // of the first choice
   std::int64_t completion_tokens = 0;  // thinking, markers and the stop id included
   std::int64_t reasoning_tokens = 0;
   double queue_ms = 0;

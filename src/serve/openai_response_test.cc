@@ -31,19 +31,40 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
   choice.answer.reasoning = "adding";
   choice.end = {"stop", "END", std::nullopt};
   const ChatUsage usage{.prompt_tokens = 10,
+                        .cache = {.cached_tokens = 4,
+                                  .replayed_tokens = 2,
+                                  .text_tokens = 8,
+                                  .miss = CacheMiss::kDiffers},
                         .completion_tokens = 5,
                         .reasoning_tokens = 2,
                         .prefill_ms = 20,
                         .decode_ms = 10};
   Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), usage, nullptr));
-  EXPECT_EQ(body["timings"]["prefill_tokens_per_s"], 500);
+  EXPECT_EQ(body["timings"]["prefill_tokens_per_s"], 300);
   body.erase("timings");
   EXPECT_EQ(body, Json::parse(R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,
     "model":"demo","choices":[{"index":0,"message":{"role":"assistant","content":"7703",
     "reasoning_content":"adding"},"logprobs":null,"finish_reason":"stop",
     "matched_stop":"END"}],
     "usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,
+    "prompt_tokens_details":{"cached_tokens":4,"replayed_tokens":2,"cache_miss":"differs",
+    "differs_at":8},
     "completion_tokens_details":{"reasoning_tokens":2}}})"));
+}
+
+TEST(OpenAiResponse, says_where_a_prompt_differs_only_if_it_does) {
+  const auto details = [](CacheMiss miss) {
+    const ChatUsage usage{.cache = {.text_tokens = 8, .miss = miss}};
+    return Json::parse(usage_chunk(kHead, usage))["usage"]["prompt_tokens_details"];
+  };
+  for (const auto& [miss, word] : {std::pair{CacheMiss::kNone, "none"},
+                                   {CacheMiss::kNew, "new"},
+                                   {CacheMiss::kEvicted, "evicted"},
+                                   {CacheMiss::kBranch, "branch"}}) {
+    EXPECT_EQ(details(miss)["cache_miss"], word);
+    EXPECT_FALSE(details(miss).contains("differs_at"));
+  }
+  EXPECT_EQ(details(CacheMiss::kDiffers)["differs_at"], 8);
 }
 
 TEST(OpenAiResponse, a_message_that_only_calls_has_null_content) {

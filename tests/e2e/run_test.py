@@ -31,6 +31,8 @@ class Run(unittest.TestCase):
         self.assertEqual((answer["finish_reason"], answer["tool_calls"]), ("stop", []))
         usage = answer["usage"]
         self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+        self.assertEqual(usage["prompt_tokens_details"],
+                         {"cached_tokens": 0, "replayed_tokens": 0, "cache_miss": "new"})
         self.assertGreater(answer["timings"]["decode_ms"], 0)
 
     def test_max_tokens_ends_with_length_and_a_seed_repeats(self):
@@ -61,6 +63,7 @@ class Run(unittest.TestCase):
         prompts = [answer["usage"]["prompt_tokens"] for answer in answers]
         self.assertEqual(len(prompts), 3)
         self.assertGreater(prompts[1], prompts[0])
+        self.assertGreater(answers[1]["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
         self.assertEqual(prompts[2], prompts[0])
 
     def test_ctrl_c_stops_the_answer_and_not_the_program(self):
