@@ -30,9 +30,9 @@ struct Refusal {
 // One request, on a worker thread.
 class ChatSubmission {
  public:
-  ChatSubmission(const ServedModel& model, const std::string& served_name,
+  ChatSubmission(const ServedModel& model, const std::string& served_name, RequestTotals& totals,
                  std::shared_ptr<HttpExchange> exchange)
-      : model_(model), served_name_(served_name), exchange_(std::move(exchange)) {}
+      : model_(model), served_name_(served_name), totals_(totals), exchange_(std::move(exchange)) {}
 
   void run(HttpRequest http) {
     auto prepared = prepare(http.body);
@@ -138,13 +138,16 @@ class ChatSubmission {
             answer->on_events(choice, events, sampled);
           });
         },
-        [exchange = exchange_, answer, choice](const AnswerResult& result) {
+        [exchange = exchange_, answer, choice, &totals = totals_](const AnswerResult& result) {
+          totals.add(result.result);
           exchange->post([answer, choice, result] { answer->on_end(choice, result); });
         });
     return model_.engine->submit({.prompt = prompt_.ids,
                                   .sampling = sampling,
                                   .max_tokens = request_.max_tokens,
-                                  .stop_ids = model_.stop_ids},
+                                  .stop_ids = model_.stop_ids,
+                                  .cache = {.salt = request_.cache_salt},
+                                  .priority = request_.priority},
                                  std::move(sink));
   }
 
@@ -155,6 +158,7 @@ class ChatSubmission {
 
   const ServedModel& model_;
   const std::string& served_name_;
+  RequestTotals& totals_;
   const std::shared_ptr<HttpExchange> exchange_;
   ChatCompletionRequest request_;
   Prompt prompt_;
@@ -162,14 +166,15 @@ class ChatSubmission {
 
 }  // namespace
 
-ChatRoute::ChatRoute(const ServedModel& model, std::string served_name, WorkerPool& workers)
-    : model_(model), served_name_(std::move(served_name)), workers_(workers) {}
+ChatRoute::ChatRoute(const ServedModel& model, std::string served_name, WorkerPool& workers,
+                     RequestTotals& totals)
+    : model_(model), served_name_(std::move(served_name)), workers_(workers), totals_(totals) {}
 
 void ChatRoute::operator()(HttpRequest request, std::shared_ptr<HttpExchange> exchange) const {
   workers_.run(WorkerPool::Job(
       [this, request = std::move(request), exchange = std::move(exchange)]() mutable {
         try {
-          ChatSubmission(model_, served_name_, exchange).run(std::move(request));
+          ChatSubmission(model_, served_name_, totals_, exchange).run(std::move(request));
         } catch (const std::bad_alloc&) {
           exchange->post([exchange] {
             exchange->respond(error_response(

@@ -6,14 +6,17 @@
 
 #include "engine/served_model.h"
 #include "serve/http.h"
+#include "serve/request_totals.h"
 #include "serve/worker_pool.h"
 
 namespace tandem {
 
-// A handler (http.h). Parsing and tokenising run on `workers`; `model` and `workers` outlive it.
+// A handler (http.h). Parsing and tokenising run on `workers`; Every request that ends is
+// counted in `totals`. What it is given by reference outlives it.
 class ChatRoute {
  public:
-  ChatRoute(const ServedModel& model, std::string served_name, WorkerPool& workers);
+  ChatRoute(const ServedModel& model, std::string served_name, WorkerPool& workers,
+            RequestTotals& totals);
 
   void operator()(HttpRequest request, std::shared_ptr<HttpExchange> exchange) const;
 
@@ -21,6 +24,7 @@ class ChatRoute {
   const ServedModel& model_;
   std::string served_name_;
   WorkerPool& workers_;
+  RequestTotals& totals_;
 };
 
 }  // namespace tandem

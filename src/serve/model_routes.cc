@@ -19,10 +19,18 @@ Json model_json(const ServedModel& model, const std::string& served_name) {
   json["owned_by"] = "tandem";
   json["root"] = model.name;
   json["max_model_len"] = model.engine->model().spec().context_length;
+  json["cache_grid_tokens"] = model.engine->status().grid_tokens;
+  json["prefill_chunk_tokens"] = prefill_chunk_tokens(*model.engine);
   return json;
 }
 
 }  // namespace
+
+std::int64_t prefill_chunk_tokens(Engine& engine) {
+  std::int64_t tokens = 0;
+  engine.inspect([&](EngineInternals inside) { tokens = inside.planner.options().prefill_chunk; });
+  return tokens;
+}
 
 HttpHandler health_route(const ServedModel& model) {
   return [&model](HttpRequest, const std::shared_ptr<HttpExchange>& exchange) {

@@ -8,6 +8,9 @@
 
 namespace tandem {
 
+// The most prompt tokens of one step.
+std::int64_t prefill_chunk_tokens(Engine& engine);
+
 // Handlers (http.h). `model` outlives them.
 
 // 200 while requests are taken, 503 while draining.

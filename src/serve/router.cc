@@ -48,7 +48,7 @@ void Router::operator()(HttpRequest request, const std::shared_ptr<HttpExchange>
     if (!parameter) continue;
     allowed += (allowed.empty() ? "" : ", ") + route.method;
     if (route.method != method) continue;
-    if (method == "POST" && !is_json(request.header("Content-Type"))) {
+    if (method == "POST" && !request.body.empty() && !is_json(request.header("Content-Type"))) {
       return exchange->respond(
           error_response(415, fmt::format("expected Content-Type: application/json, got '{}'",
                                           request.header("Content-Type"))));

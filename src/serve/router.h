@@ -11,7 +11,7 @@
 namespace tandem {
 
 struct Route {
-  std::string method;  // GET answers HEAD, too; POST takes JSON bodies only
+  std::string method;  // GET answers HEAD, too; POST takes JSON bodies, or none
   std::string path;    // "/v1/models"; a last "{...}" stands for all the rest, slashes included
   HttpHandler handler;
 };

@@ -14,7 +14,8 @@ HttpHandler echo(const std::string& name) {
 }
 
 HttpResponse ask(const std::string& method, const std::string& path,
-                 const std::string& content_type = "application/json") {
+                 const std::string& content_type = "application/json",
+                 const std::string& body = "{}") {
   const Router router({{"GET", "/things", echo("list")},
                        {"POST", "/things", echo("make")},
                        {"GET", "/things/{id}", echo("one")}});
@@ -24,7 +25,7 @@ HttpResponse ask(const std::string& method, const std::string& path,
           .query = "",
           .headers = {{"content-type", content_type},
                       {"Access-Control-Request-Headers", "authorization"}},
-          .body = ""},
+          .body = body},
          exchange);
   return exchange->response.value();
 }
@@ -51,10 +52,11 @@ TEST(Router, an_unknown_path_is_404_and_a_wrong_method_405_with_what_is_allowed)
   EXPECT_EQ(ask("POST", "/things/a").status, 405);
 }
 
-TEST(Router, a_post_takes_json_only) {
+TEST(Router, a_post_takes_json_or_nothing) {
   EXPECT_EQ(ask("POST", "/things", "text/plain").status, 415);
   EXPECT_EQ(ask("POST", "/things", "").status, 415);
   EXPECT_EQ(ask("POST", "/things", "Application/JSON ; charset=utf-8").status, 200);
+  EXPECT_EQ(ask("POST", "/things", "", "").status, 200);
   EXPECT_EQ(ask("GET", "/things", "text/plain").status, 200);
 }
 

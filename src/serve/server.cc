@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "base/log.h"
+#include "serve/admin_routes.h"
 #include "serve/chat_route.h"
 #include "serve/http_server.h"
 #include "serve/model_routes.h"
@@ -15,12 +16,15 @@ namespace {
 // A body may take a worker for seconds; with a second one the others get through.
 constexpr int kWorkers = 2;
 
-std::vector<Route> routes(const ServedModel& model, const std::string& name, WorkerPool& workers) {
+std::vector<Route> routes(const ServedModel& model, const std::string& name, WorkerPool& workers,
+                          RequestTotals& totals) {
   return {
       {"GET", "/health", health_route(model)},
       {"GET", "/v1/models", model_list_route(model, name)},
       {"GET", "/v1/models/{id}", model_route(model, name)},
-      {"POST", "/v1/chat/completions", ChatRoute(model, name, workers)},
+      {"POST", "/v1/chat/completions", ChatRoute(model, name, workers, totals)},
+      {"GET", "/metrics", metrics_route(model, name, totals)},
+      {"POST", "/flush_cache", flush_route(model, workers)},
   };
 }
 
@@ -49,7 +53,7 @@ class Server::Impl {
          .headers = {{"Access-Control-Allow-Origin", "*"}},
          .refusal = [](int status,
                        const std::string& message) { return error_response(status, message); }},
-        Router(routes(model_, options_.served_name, *workers_))));
+        Router(routes(model_, options_.served_name, *workers_, totals_))));
     return {};
   }
 
@@ -76,6 +80,7 @@ class Server::Impl {
  private:
   const ServedModel& model_;
   ServerOptions options_;
+  RequestTotals totals_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<WorkerPool> workers_;
 };

@@ -192,7 +192,60 @@ TEST(Server, lists_its_model_and_health) {
   client.send(get("/health"));
   client.read_to(R"({"status":"ok"})");
   client.send(get("/v1/models/lab%2Ftiny", "Connection: close\r\n"));
-  EXPECT_EQ(read_answer(client).json()["id"], "lab/tiny");
+  const Json model = read_answer(client).json();
+  EXPECT_EQ(model["id"], "lab/tiny");
+  EXPECT_EQ(model["cache_grid_tokens"], 16);
+  EXPECT_EQ(model["prefill_chunk_tokens"], 512);
+}
+
+constexpr const char* kFlush =
+    "POST /flush_cache HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+std::int64_t cached_tokens(const Answer& answer) {
+  return answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"].get<std::int64_t>();
+}
+
+TEST(Server, a_salt_keeps_prompts_apart_and_flushing_forgets_them) {
+  RunningServer server;
+  const Json salted = with(kShort, {{"cache_salt", "tenant"}});
+  EXPECT_EQ(cached_tokens(ask(server, chat(kShort))), 0);
+  EXPECT_GT(cached_tokens(ask(server, chat(kShort))), 0);
+  EXPECT_EQ(cached_tokens(ask(server, chat(salted))), 0);
+  EXPECT_GT(cached_tokens(ask(server, chat(salted))), 0);
+  const Answer flushed = ask(server, kFlush);
+  EXPECT_EQ(flushed.status, 200);
+  EXPECT_GT(flushed.json()["freed_states"], 0);
+  EXPECT_GT(flushed.json()["freed_pages"], 0);
+  EXPECT_EQ(ask(server, kFlush).json(), Json::parse(R"({"freed_states":0,"freed_pages":0})"));
+  EXPECT_EQ(cached_tokens(ask(server, chat(kShort))), 0);
+}
+
+TEST(Server, choices_share_the_prompt_and_count_what_was_cached_once) {
+  RunningServer server;
+  const Json four = with(kShort, {{"n", 4}});
+  const Json cold = ask(server, chat(four)).json()["usage"];
+  EXPECT_EQ(cold["prompt_tokens_details"]["cached_tokens"], 0);
+  const Json warm = ask(server, chat(four)).json()["usage"];
+  const Json streamed_fields = {{"stream", true}, {"stream_options", {{"include_usage", true}}}};
+  const std::string body = ask(server, chat(with(four, streamed_fields))).body;
+  const std::size_t at = body.rfind("data: {") + 6;
+  const Json streamed = Json::parse(body.substr(at, body.find("\n\n", at) - at))["usage"];
+  EXPECT_GT(warm["prompt_tokens_details"]["cached_tokens"], 0);
+  EXPECT_LT(warm["prompt_tokens_details"]["cached_tokens"], warm["prompt_tokens"]);
+  EXPECT_EQ(streamed["prompt_tokens_details"], warm["prompt_tokens_details"]);
+}
+
+TEST(Server, a_scrape_answers_in_prometheus_format_or_says_that_it_cannot) {
+  RunningServer server;
+  const Answer answer =
+      ask(server, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  if (answer.status == 501) {
+    EXPECT_EQ(answer.json()["error"]["type"], "not_supported_error");
+    return;
+  }
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_NE(answer.head.find("text/plain; version=0.0.4"), std::string::npos);
+  EXPECT_NE(answer.body.find("# TYPE tandem_requests_running gauge\n"), std::string::npos);
 }
 
 }  // namespace
