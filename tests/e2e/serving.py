@@ -22,9 +22,9 @@ STORY = [{"role": "user", "content": "Tell me a short story."}]
 class Server:
     """The bundled model behind HTTP; use as a context manager."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, threads=1):
         self.process = subprocess.Popen(
-            [TANDEM, "serve", "--port", "0", "--threads", "1", *map(str, options)],
+            [TANDEM, "serve", "--port", "0", "--threads", str(threads), *map(str, options)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         if not line.startswith("listening on http://"):
