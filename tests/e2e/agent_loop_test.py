@@ -5,7 +5,7 @@ import unittest
 
 from serving import Server, main
 
-sys.path.insert(0, str(pathlib.Path(sys.argv[2]) / "bench"))
+sys.path.insert(0, str(pathlib.Path(sys.argv[2]).resolve() / "bench"))
 import agent_loop  # noqa: E402
 
 

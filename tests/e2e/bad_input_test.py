@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-TANDEM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+TANDEM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
 TINY = SOURCE / "tests/data/golden/k3_tiny"
 DEMO = SOURCE / "models/demo"
 

@@ -9,7 +9,7 @@ import unittest
 
 from serving import Server
 
-TANDEM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+TANDEM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
 TINY = SOURCE / "tests/data/golden/k3_tiny"
 
 

@@ -15,7 +15,7 @@ import unittest
 from cache_checks import Exact, cached, check_leaks, grid_and_chunk, metrics, reference, rss_bytes, wait_idle
 from serving import STORY, SUM, Server, main
 
-DEMO = pathlib.Path(sys.argv[2]) / "models" / "demo"
+DEMO = pathlib.Path(sys.argv[2]).resolve() / "models" / "demo"
 # Keeps the one place of a server busy: the model thinks about it for long.
 LONG = dict(temperature=0, max_tokens=2000)
 

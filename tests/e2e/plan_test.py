@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-TANDEM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+TANDEM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
 K3 = SOURCE / "tests/data/configs/kimi-k3.config.json"
 DEMO = SOURCE / "models/demo"
 GIB = 1 << 30
