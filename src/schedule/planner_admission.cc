@@ -52,6 +52,7 @@ void Planner::drop_expired(std::vector<EndedRequest>& ended) {
 
 void Planner::admit_from_queue(std::int64_t& budget) {
   if (queue_.size() == 0) return;
+  const std::int64_t grid_tokens = cache_.options().grid_tokens;
   for (const Candidate& candidate : queue_.candidates(clock_.now(), kCandidates)) {
     if (budget <= 0) return;
     Request& request = *find(candidate.id);
@@ -62,6 +63,8 @@ void Planner::admit_from_queue(std::int64_t& budget) {
     }
     const PrefixMatch found = match(request);
     if (!candidate.blocks && waits_for_prefix(request, found)) continue;
+    // Else it would be refused for want of tokens, and somebody would give way for nothing.
+    if (budget < std::min(grid_tokens, request.known() - found.usable_tokens)) return;
     if (!admit(request, budget) && !(preempt_for(request, found) && admit(request, budget))) {
       queue_.update_work(request.id, prefill_work(request, found));
       return;

@@ -175,6 +175,21 @@ TEST_P(PlannerTest, a_higher_priority_takes_the_place_of_a_lower_one) {
   expect_sound(at);
 }
 
+TEST_P(PlannerTest, nobody_gives_way_to_a_request_that_this_step_has_no_tokens_left_for) {
+  SchedulerSetup some = setup();
+  some.planner.preempt_above = 0;
+  SchedulerFixture at(some);
+  at.planner->add({.id = RequestId{1}, .prompt = text(92), .max_tokens = 3});
+  at.loop->turn();
+  at.loop->turn();
+  at.planner->add({.id = RequestId{2}, .prompt = text(20, 500), .max_tokens = 3, .priority = 1});
+  at.loop->turn();  // computes the last 28 of 92 tokens: 4 of 32 are left, less than a grid step
+  at.run();
+  EXPECT_EQ(at.planner->counters().retractions, 0);
+  EXPECT_EQ(at.answers[RequestId{2}].tokens, FakeExecutor::answer(text(20, 500), 3));
+  expect_sound(at);
+}
+
 TEST_P(PlannerTest, a_low_number_may_mean_a_high_priority) {
   SchedulerSetup reversed = setup();
   reversed.planner.max_running = 1;
