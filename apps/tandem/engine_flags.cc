@@ -155,7 +155,7 @@ void add_queue_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--watchdog-timeout", flags.watchdog_timeout_s,
                   "seconds that a step may take before it is reported")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.001, 1e9))
       ->capture_default_str()
       ->group(kSteps);
 }
@@ -170,12 +170,12 @@ void add_ignored(CLI::App& command, const char* name, const Check& check) {
 
 void add_compatible_flags(CLI::App& command) {
   add_ignored(command, "--mamba-full-memory-ratio", CLI::NonNegativeNumber);
-  add_ignored(command, "--max-mamba-cache-size", CLI::PositiveNumber);
+  add_ignored(command, "--max-mamba-cache-size", CLI::Range(1, 1 << 30));
   add_ignored(command, "--mamba-radix-cache-strategy",
               CLI::IsMember({"auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"}));
   add_ignored(command, "--radix-eviction-policy",
               CLI::IsMember({"lru", "lfu", "slru", "priority"}));
-  add_ignored(command, "--num-continuous-decode-steps", CLI::PositiveNumber);
+  add_ignored(command, "--num-continuous-decode-steps", CLI::Range(1, 1 << 30));
   for (const char* name : {"--enable-unified-memory", "--enable-mixed-chunk",
                            "--enable-int8-mamba-checkpoint", "--enable-hierarchical-cache"}) {
     command.add_flag(name)->group(kCompatible);

@@ -27,7 +27,7 @@ void add_make_random_command(CLI::App& app, int& exit_code) {
   command->add_option("CONFIG", arguments->config, "config.json, or a folder with one")->required();
   command->add_option("OUT", arguments->folder, "folder to write, empty or new")->required();
   command->add_option("--layers", arguments->options.layers, "keep only the first layers")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   command->add_option("--seed", arguments->options.seed, "same seed, same bytes")
       ->capture_default_str();
   command->callback([arguments, &exit_code] {

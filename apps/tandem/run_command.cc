@@ -95,7 +95,7 @@ void add_options(CLI::App& command, RunOptions& options) {
   command.add_option("--seed", options.seed, "same seed, same text; random if not given")
       ->group(kSampling);
   command.add_option("--max-tokens", options.max_tokens, "end the answer after so many tokens")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->group(kSampling);
 
   constexpr const char* kOutput = "Output";

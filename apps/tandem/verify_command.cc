@@ -46,13 +46,13 @@ void add_verify_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_option("--longest", arguments->longest, "tokens of the longest prompt")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   command->add_option("--tokens", arguments->verify.answer_tokens, "tokens of each answer")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   command->add_option("--page-size", arguments->verify.page_tokens, "tokens in a page of rows")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   command->add_option("--seed", arguments->verify.seed, "of the prompts")->capture_default_str();
   command->callback([arguments, &exit_code] {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace tandem {
 
@@ -29,6 +31,15 @@ double EvictionOrder::value(const RadixNode& node) const {
                                          freed.pages * geometry_.page_bytes);
   const double saved_ms = cost_(node.end_tokens) - cost_(fallback_tokens(node));
   return node.eviction.base + node.eviction.frequency * (saved_ms / bytes);
+}
+
+void EvictionOrder::learn(PrefillCost measured) {
+  const double scale = cost_(kScaleTokens) / measured(kScaleTokens);
+  cost_ = [measured = std::move(measured), scale](std::int64_t depth_tokens) {
+    return scale * measured(depth_tokens);
+  };
+  const std::vector<RadixNode*> inside(heap_.nodes());
+  for (RadixNode* node : inside) refresh(*node);
 }
 
 void EvictionOrder::start(RadixNode& node) {

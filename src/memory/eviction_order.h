@@ -52,6 +52,12 @@ class EvictionOrder {
   // Raises the clock to the value of a node about to be evicted for room.
   void advance(const RadixNode& victim);
 
+  // Steps were measured: from now on `measured` tells what depths cost, in proportion to each
+  // other. As a whole it is scaled so that the first kScaleTokens keep their price, or values from
+  // before and after could not be compared. O(n log n) for n states.
+  void learn(PrefillCost measured);
+  static constexpr std::int64_t kScaleTokens = 1024;
+
   // From scratch, whatever the heap holds.
   double value(const RadixNode& node) const;
   // What evicting the node's state gives back: the state, and if no lock and no other prompt needs
@@ -63,7 +69,7 @@ class EvictionOrder {
 
  private:
   const ArenaGeometry geometry_;
-  const PrefillCost cost_;
+  PrefillCost cost_;
   const Clock& clock_;
   double inflation_ = 0;  // the order's clock
   EvictionHeap heap_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "memory/prefix_testing.h"
 #include "memory/radix_tree.h"
 
@@ -44,6 +46,22 @@ TEST_F(EvictionOrderTest, an_inner_state_is_worth_the_gap_over_its_own_bytes) {
   EXPECT_EQ(EvictionOrder::freed_by(lower), (EntryCounts{.states = 1}));
   EXPECT_DOUBLE_EQ(order_.value(lower), per_byte(8, 20, {.states = 1}));
   EXPECT_DOUBLE_EQ(order_.value(upper), per_byte(0, 8, {.states = 1}));
+}
+
+// The shape of the cost changes the order at once; its scale, as of a faster machine, changes
+// nothing.
+TEST_F(EvictionOrderTest, what_is_learnt_of_the_cost_reaches_states_that_are_in_already) {
+  RadixNode& shallow = add(root(), 0, 8);
+  RadixNode& deep_end = add(add(root(), 100, 400, false), 0, 4);
+  const double before = order_.value(shallow);
+  ASSERT_EQ(order_.least(), &shallow);
+  order_.learn([](std::int64_t tokens) { return 0.001 * quadratic_cost(tokens); });
+  EXPECT_NEAR(order_.value(shallow), before, 1e-9 * before);
+  EXPECT_EQ(order_.least(), &shallow);
+  // Were deep tokens nearly free, the many rows of the deep one would be ill spent.
+  order_.learn([](std::int64_t tokens) { return std::min(100.0, static_cast<double>(tokens)); });
+  EXPECT_EQ(order_.least(), &deep_end);
+  EXPECT_DOUBLE_EQ(deep_end.eviction.value, order_.value(deep_end));
 }
 
 TEST_F(EvictionOrderTest, a_leaf_is_weighed_with_the_rows_that_would_go_with_it) {

@@ -37,6 +37,11 @@ PrefixCache::~PrefixCache() {
   CHECK(usage_.locks == 0, "a prefix cache dies before {} of its locks", usage_.locks);
 }
 
+void PrefixCache::learn_cost(PrefillCost measured) {
+  options_.prefill_cost = measured;
+  order_.learn(std::move(measured));
+}
+
 // --- Matching -----------------------------------------------------------------------------------
 
 PrefixMatch PrefixCache::match(const NamespaceKey& name, std::span<const TokenId> tokens,

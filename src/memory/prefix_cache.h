@@ -116,6 +116,9 @@ class PrefixCache {
   // Evicts the least valuable entry that no lock and no reader pin holds; false if there is none.
   bool evict_one();
 
+  // Steps were measured; see EvictionOrder::learn. options().prefill_cost is `measured` afterwards.
+  void learn_cost(PrefillCost measured);
+
   const PrefixCacheOptions& options() const { return options_; }
   const PrefixCounters& counters() const { return counters_; }
   PrefixUsage usage() const;
@@ -156,7 +159,7 @@ class PrefixCache {
   Result<void> check_totals() const;
 
   Arena& arena_;
-  const PrefixCacheOptions options_;
+  PrefixCacheOptions options_;  // but for the cost, as they were
   RadixTree tree_;
   EvictionOrder order_;
   PrefixUsage usage_;  // namespaces and nodes are the tree's

@@ -19,11 +19,11 @@ TEST(PrefixSlowTest, ten_million_operations_agree_with_the_shadow) {
     return static_cast<std::int64_t>(random() % below);
   };
   // Donations are frequent, waits rare.
-  constexpr std::array kKinds = {
-      PrefixOperation::kStart,        PrefixOperation::kStart,  PrefixOperation::kDonate,
-      PrefixOperation::kDonate,       PrefixOperation::kDonate, PrefixOperation::kFinish,
-      PrefixOperation::kReleaseState, PrefixOperation::kEvict,  PrefixOperation::kMakeRoom,
-      PrefixOperation::kWait};
+  constexpr std::array kKinds = {PrefixOperation::kStart,        PrefixOperation::kStart,
+                                 PrefixOperation::kDonate,       PrefixOperation::kDonate,
+                                 PrefixOperation::kDonate,       PrefixOperation::kFinish,
+                                 PrefixOperation::kReleaseState, PrefixOperation::kEvict,
+                                 PrefixOperation::kMakeRoom,     PrefixOperation::kWait};
   std::int64_t evicted = 0;
   std::int64_t replayed = 0;
   for (int i = 0; i < kCaches; ++i) {

@@ -1,12 +1,16 @@
 #include "schedule/planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/check.h"
 
 namespace tandem {
 namespace {
+
+// Far from where sums with a threshold would overflow.
+constexpr int kMaxPriority = 1 << 24;
 
 std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
@@ -73,6 +77,7 @@ void Planner::add(RequestSpec spec) {
   spec.max_tokens =
       std::min(spec.max_tokens, capacity_tokens() - static_cast<std::int64_t>(spec.prompt.size()));
   CHECK(spec.max_tokens > 0, "request {} was not checked", id.value);
+  spec.priority = std::clamp(spec.priority, -kMaxPriority, kMaxPriority);
   if (options_.low_priority_first) spec.priority = -spec.priority;
   const auto [at, is_new] =
       requests_.emplace(id, std::make_unique<Request>(std::move(spec), clock_.now()));
@@ -127,7 +132,13 @@ void Planner::commit_step(double elapsed_ms) {
   CHECK(!in_flight_.empty(), "no step is in flight");
   const InFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
-  if (elapsed_ms > 0) cost_.correct(step.work, elapsed_ms);
+  if (elapsed_ms > 0) {
+    cost_.correct(step.work, elapsed_ms);
+    // Seldom: every state in the cache gets a new value.
+    if (++measured_steps_ >= 32 && std::has_single_bit(measured_steps_)) {
+      cache_.learn_cost(cost_.prefill_cost(options_.prefill_chunk));
+    }
+  }
   const auto tokens = static_cast<double>(step.work.prefill_tokens + step.work.decode_rows);
   for (const InFlight::Row& row : step.rows) {
     queue_.charge(row.tenant, elapsed_ms * static_cast<double>(row.tokens) / tokens);

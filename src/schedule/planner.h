@@ -202,6 +202,7 @@ class Planner {
   std::deque<InFlight> in_flight_;
   std::uint64_t last_sequence_ = 0;
   std::uint64_t turn_ = 0;
+  std::uint64_t measured_steps_ = 0;
 
   // Of the step being planned.
   std::vector<Scheduled> scheduled_;

@@ -8,7 +8,7 @@ namespace tandem {
 namespace {
 
 // How many of those that wait are looked at in one step.
-constexpr std::size_t kCandidates = 8;
+constexpr std::size_t kCandidates = 32;
 
 // Tokens at the beginning that both have.
 std::int64_t common_tokens(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -140,7 +140,8 @@ bool Planner::preempt_for(const Request& request, const PrefixMatch& found) {
   if (!options_.preempt_above) return false;
   std::vector<Request*> lower;
   for (Request* other : active_) {
-    if (other->priority + *options_.preempt_above < request.priority) lower.push_back(other);
+    if (std::int64_t{other->priority} + *options_.preempt_above < request.priority)
+      lower.push_back(other);
   }
   std::sort(lower.begin(), lower.end(), [](const Request* a, const Request* b) {
     return a->priority != b->priority ? a->priority < b->priority : b->id < a->id;
