@@ -10,6 +10,10 @@ namespace {
 // How many of those that wait are looked at in one step.
 constexpr std::size_t kCandidates = 32;
 
+// Where nobody says what of a prompt is history: so much of its end may well differ next time, such
+// as a question after a long text.
+constexpr std::int64_t kTailTokens = 32;
+
 // Tokens at the beginning that both have.
 std::int64_t common_tokens(std::span<const TokenId> a, std::span<const TokenId> b) {
   const std::size_t shorter = std::min(a.size(), b.size());
@@ -111,7 +115,10 @@ bool Planner::admit(Request& request, const PrefixMatch& found, std::int64_t bud
   request.samples_planned = request.answer_tokens();
   request.checkpoints.clear();
   if (options_.use_cache) {
-    request.checkpoints = plan_checkpoints(found, request.prefill_end, request.history_tokens,
+    const std::int64_t history = request.history_tokens > 0
+                                     ? request.history_tokens
+                                     : std::max<std::int64_t>(0, request.prefill_end - kTailTokens);
+    request.checkpoints = plan_checkpoints(found, request.prefill_end, history,
                                            {.grid_tokens = cache_.options().grid_tokens,
                                             .min_spacing_tokens = options_.min_spacing_tokens});
   }

@@ -65,8 +65,8 @@ TEST_P(PlannerTest, a_branch_inside_text_replays_once_and_then_starts_there) {
   const RequestId second = at.add(text(44) + text(20, 700), 1);
   at.run();
   const CacheUse replayed = at.answers[first].ended.view.cache;
-  EXPECT_EQ(replayed.cached_tokens, 0);
-  EXPECT_EQ(replayed.replayed_tokens, 44);
+  EXPECT_EQ(replayed.cached_tokens, 32);  // kept in case the end differs
+  EXPECT_EQ(replayed.replayed_tokens, 12);
   EXPECT_EQ(replayed.text_tokens, 44);
   EXPECT_EQ(replayed.miss, CacheMiss::kBranch);
   EXPECT_EQ(at.answers[second].ended.view.cache.cached_tokens, 40);
