@@ -38,8 +38,10 @@ if(TANDEM_SANITIZE)
   # gcc 12 takes Boost's optional for uninitialised once a sanitizer has rewritten it, and warns of
   # the fences in Boost.Asio, which ThreadSanitizer does not see.
   add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
-    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<STREQUAL:${TANDEM_SANITIZE},thread>>:-Wno-tsan>)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  if(TANDEM_SANITIZE STREQUAL "thread")
+    add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+  endif()
   add_link_options(-fsanitize=${TANDEM_SANITIZE})
 endif()
 if(TANDEM_BUILD_FUZZERS)
