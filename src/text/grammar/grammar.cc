@@ -7,6 +7,7 @@
 #include "text/grammar/json_rules.h"
 #include "text/grammar/regex.h"
 #include "text/grammar/schema_compiler.h"
+#include "text/utf8.h"
 
 namespace tandem {
 namespace {
@@ -14,9 +15,13 @@ namespace {
 using grammar::Budget;
 using grammar::RuleBook;
 
-Result<void> check_size(std::string_view source, const GrammarLimits& limits) {
-  if (source.size() <= limits.source_bytes) return {};
-  return invalid("the source has {} bytes, more than {}", source.size(), limits.source_bytes);
+// Messages quote the source, so it must be text.
+Result<void> check_source(std::string_view source, const GrammarLimits& limits) {
+  if (source.size() > limits.source_bytes) {
+    return invalid("the source has {} bytes, more than {}", source.size(), limits.source_bytes);
+  }
+  if (!is_valid_utf8(source)) return invalid("the source is not valid UTF-8");
+  return {};
 }
 
 Result<Grammar::Pointer> link(const RuleBook& book, const Grammar::Vocabulary& vocabulary,
@@ -39,7 +44,7 @@ Grammar::Pointer Grammar::json_object(const Vocabulary& vocabulary) {
 
 Result<Grammar::Pointer> Grammar::json_schema(std::string_view schema, const Vocabulary& vocabulary,
                                               const GrammarLimits& limits) {
-  TRY(check_size(schema, limits));
+  TRY(check_source(schema, limits));
   auto value = parse_json(schema);
   if (!value) return invalid("not JSON: {}", value.error().message);
   Budget budget(limits);
@@ -50,7 +55,7 @@ Result<Grammar::Pointer> Grammar::json_schema(std::string_view schema, const Voc
 
 Result<Grammar::Pointer> Grammar::regex(std::string_view pattern, const Vocabulary& vocabulary,
                                         const GrammarLimits& limits) {
-  TRY(check_size(pattern, limits));
+  TRY(check_source(pattern, limits));
   Budget budget(limits);
   RuleBook book;
   const grammar::RuleId root = book.declare("root");
@@ -61,7 +66,7 @@ Result<Grammar::Pointer> Grammar::regex(std::string_view pattern, const Vocabula
 
 Result<Grammar::Pointer> Grammar::ebnf(std::string_view text, const Vocabulary& vocabulary,
                                        const GrammarLimits& limits) {
-  TRY(check_size(text, limits));
+  TRY(check_source(text, limits));
   Budget budget(limits);
   RuleBook book;
   TRY(grammar::parse_ebnf(text, &book));
