@@ -6,7 +6,7 @@
 #
 #   build  compile and run tandem; all that ./quickstart needs
 #   test   build, and what the tests, the benchmarks and the fuzz targets need
-#   ui     build the web console
+#   ui     build the web console and test it in a browser (Node, Chromium: about 500 MB)
 #   dev    test, and formatters, a compiler cache, debuggers
 set -euo pipefail
 
@@ -50,8 +50,9 @@ main() {
     test) packages=("${build[@]}" "${test_only[@]}") ;;
     dev) packages=("${build[@]}" "${test_only[@]}" "${dev_only[@]}") ;;
     ui)
+      packages=(chromium)
       # Node from elsewhere (nodesource) brings its own npm and conflicts with Debian's.
-      if ! command -v npm >/dev/null; then packages=(nodejs npm); fi
+      if ! command -v npm >/dev/null; then packages+=(nodejs npm); fi
       ;;
     -h | --help) usage; return 0 ;;
     *) usage >&2; return 2 ;;

@@ -78,7 +78,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("serve", "Answer over HTTP as OpenAI's API does, many requests at once");
   command->footer(
       "Routes: POST /v1/chat/completions, GET /v1/models, GET /health, GET /metrics, POST "
-      "/flush_cache.\n"
+      "/flush_cache; a web console at / (chat, and /#live for operators).\n"
       "Example: tandem serve --port 8000");
   add_options(*command, *options);
   command->callback([options, command, &exit_code] {

@@ -31,8 +31,12 @@ struct Refusal {
 class ChatSubmission {
  public:
   ChatSubmission(const ServedModel& model, const std::string& served_name, RequestTotals& totals,
-                 std::shared_ptr<HttpExchange> exchange)
-      : model_(model), served_name_(served_name), totals_(totals), exchange_(std::move(exchange)) {}
+                 RequestLog& log, std::shared_ptr<HttpExchange> exchange)
+      : model_(model),
+        served_name_(served_name),
+        totals_(totals),
+        log_(log),
+        exchange_(std::move(exchange)) {}
 
   void run(HttpRequest http) {
     auto prepared = prepare(http.body);
@@ -142,13 +146,14 @@ class ChatSubmission {
           totals.add(result.result);
           exchange->post([answer, choice, result] { answer->on_end(choice, result); });
         });
-    return model_.engine->submit({.prompt = prompt_.ids,
-                                  .sampling = sampling,
-                                  .max_tokens = request_.max_tokens,
-                                  .stop_ids = model_.stop_ids,
-                                  .cache = {.salt = request_.cache_salt},
-                                  .priority = request_.priority},
-                                 std::move(sink));
+    return model_.engine->submit(
+        {.prompt = prompt_.ids,
+         .sampling = sampling,
+         .max_tokens = request_.max_tokens,
+         .stop_ids = model_.stop_ids,
+         .cache = {.salt = request_.cache_salt},
+         .priority = request_.priority},
+        log_.watch(static_cast<std::int64_t>(prompt_.ids.size()), std::move(sink)));
   }
 
   void respond(HttpResponse response) {
@@ -159,6 +164,7 @@ class ChatSubmission {
   const ServedModel& model_;
   const std::string& served_name_;
   RequestTotals& totals_;
+  RequestLog& log_;
   const std::shared_ptr<HttpExchange> exchange_;
   ChatCompletionRequest request_;
   Prompt prompt_;
@@ -167,14 +173,18 @@ class ChatSubmission {
 }  // namespace
 
 ChatRoute::ChatRoute(const ServedModel& model, std::string served_name, WorkerPool& workers,
-                     RequestTotals& totals)
-    : model_(model), served_name_(std::move(served_name)), workers_(workers), totals_(totals) {}
+                     RequestTotals& totals, RequestLog& log)
+    : model_(model),
+      served_name_(std::move(served_name)),
+      workers_(workers),
+      totals_(totals),
+      log_(log) {}
 
 void ChatRoute::operator()(HttpRequest request, std::shared_ptr<HttpExchange> exchange) const {
   workers_.run(WorkerPool::Job(
       [this, request = std::move(request), exchange = std::move(exchange)]() mutable {
         try {
-          ChatSubmission(model_, served_name_, totals_, exchange).run(std::move(request));
+          ChatSubmission(model_, served_name_, totals_, log_, exchange).run(std::move(request));
         } catch (const std::bad_alloc&) {
           exchange->post([exchange] {
             exchange->respond(error_response(

@@ -2,10 +2,14 @@
 
 #include <signal.h>
 
+#include <utility>
+
 #include "base/log.h"
 #include "serve/admin_routes.h"
 #include "serve/chat_route.h"
+#include "serve/console.h"
 #include "serve/http_server.h"
+#include "serve/live_route.h"
 #include "serve/model_routes.h"
 #include "serve/openai_error.h"
 #include "serve/router.h"
@@ -17,15 +21,18 @@ namespace {
 constexpr int kWorkers = 2;
 
 std::vector<Route> routes(const ServedModel& model, const std::string& name, WorkerPool& workers,
-                          RequestTotals& totals) {
-  return {
+                          RequestTotals& totals, RequestLog& log) {
+  std::vector<Route> routes = {
       {"GET", "/health", health_route(model)},
       {"GET", "/v1/models", model_list_route(model, name)},
       {"GET", "/v1/models/{id}", model_route(model, name)},
-      {"POST", "/v1/chat/completions", ChatRoute(model, name, workers, totals)},
+      {"POST", "/v1/chat/completions", ChatRoute(model, name, workers, totals, log)},
+      {"GET", "/live", live_route(model, name, log)},
       {"GET", "/metrics", metrics_route(model, name, totals)},
       {"POST", "/flush_cache", flush_route(model, workers)},
   };
+  for (Route& file : console_routes()) routes.push_back(std::move(file));
+  return routes;
 }
 
 }  // namespace
@@ -53,7 +60,7 @@ class Server::Impl {
          .headers = {{"Access-Control-Allow-Origin", "*"}},
          .refusal = [](int status,
                        const std::string& message) { return error_response(status, message); }},
-        Router(routes(model_, options_.served_name, *workers_, totals_))));
+        Router(routes(model_, options_.served_name, *workers_, totals_, log_))));
     return {};
   }
 
@@ -81,6 +88,8 @@ class Server::Impl {
   const ServedModel& model_;
   ServerOptions options_;
   RequestTotals totals_;
+  const SystemClock clock_;
+  RequestLog log_{clock_};
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<WorkerPool> workers_;
 };

@@ -1,0 +1,6 @@
+// The name of the one model that the server has.
+export async function modelName(): Promise<string> {
+  const response = await fetch('/v1/models');
+  const list = (await response.json()) as {data?: {id?: string}[]};
+  return list.data?.[0]?.id ?? '';
+}
