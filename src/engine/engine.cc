@@ -56,7 +56,10 @@ Result<void> check_request(const ModelSpec& spec, const GenerateRequest& request
                        fmt::format("max_tokens: expected at least 1, got {}", request.max_tokens),
                        "max_tokens"});
   }
-  return check_sampling_params(request.sampling);
+  if (!std::isfinite(request.tenant_weight) || request.tenant_weight <= 0) {
+    return invalid("tenant weight: expected more than 0, got {}", request.tenant_weight);
+  }
+  return check_sampling_params(request.sampling, spec.vocab_size);
 }
 
 std::int64_t round_up(std::int64_t value, std::int64_t step) {
@@ -141,7 +144,7 @@ class Engine::Loop final : public StepListener {
       }
       id = RequestId{++last_id_};
       submitted_.push_back({id, std::move(request), std::move(sink), clock_.now()});
-      ++alive_;
+      if (++alive_ == 1) progress_ = clock_.now();
     }
     changed_.notify_all();
     return id;
@@ -170,6 +173,10 @@ class Engine::Loop final : public StepListener {
   EngineStatus status() const {
     std::lock_guard lock(mutex_);
     return status_;
+  }
+  EngineProgress progress() const {
+    std::lock_guard lock(mutex_);
+    return {alive_ > 0, progress_};
   }
   void inspect(const std::function<void(EngineInternals)>& look) {
     std::promise<void> done;
@@ -206,9 +213,15 @@ class Engine::Loop final : public StepListener {
     while (take_mail(busy)) {
       busy = steps_->turn();
       publish_status();
+      if (busy) note_progress();
     }
     while (!live_.empty()) steps_->cancel(live_.begin()->first);
     steps_->drain();
+  }
+
+  void note_progress() {
+    std::lock_guard lock(mutex_);
+    progress_ = clock_.now();
   }
 
   // Waits for mail unless there is work. False when the engine shuts down.
@@ -246,7 +259,8 @@ class Engine::Loop final : public StepListener {
 
   void accept(Submission submission) {
     GenerateRequest& request = submission.request;
-    executor_->open(submission.id, Sampler(request.sampling, request.prompt));
+    executor_->open(submission.id, Sampler(request.sampling, request.prompt, request.stop_ids,
+                                           std::move(request.constraint)));
     live_.emplace(submission.id, Live{.sink = std::move(submission.sink),
                                       .stop_ids = std::move(request.stop_ids),
                                       .submitted = submission.at});
@@ -256,6 +270,7 @@ class Engine::Loop final : public StepListener {
                    .history_tokens = request.history_tokens,
                    .cache_key = request.cache.key(),
                    .tenant = request.tenant,
+                   .tenant_weight = request.tenant_weight,
                    .priority = options_.priorities ? request.priority : 0,
                    .deadline = request.deadline});
   }
@@ -331,6 +346,7 @@ class Engine::Loop final : public StepListener {
   bool draining_ = false;
   bool shutting_down_ = false;
   std::int64_t alive_ = 0;  // submitted and not finished
+  TimePoint progress_ = {};
   std::vector<Look> looks_;
   EngineStatus status_;
 
@@ -364,6 +380,7 @@ void Engine::start_draining() { loop_->start_draining(); }
 bool Engine::draining() const { return loop_->draining(); }
 void Engine::wait_idle() { loop_->wait_idle(); }
 EngineStatus Engine::status() const { return loop_->status(); }
+EngineProgress Engine::progress() const { return loop_->progress(); }
 void Engine::inspect(const std::function<void(EngineInternals)>& look) { loop_->inspect(look); }
 void Engine::flush_cache() {
   inspect([](EngineInternals inside) {

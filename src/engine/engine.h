@@ -29,10 +29,13 @@ struct GenerateRequest {
   SamplingParams sampling;
   std::int64_t max_tokens = -1;   // of the answer, stop id included; -1: what the context leaves
   std::vector<TokenId> stop_ids;  // end the answer; the sink sees them
+  // What the answer has to follow beyond the sampling; nullptr: nothing.
+  std::unique_ptr<TokenConstraint> constraint = nullptr;
   // How much of the prompt was there before what is asked now; 0: unknown. A hint for the cache.
   std::int64_t history_tokens = 0;
   CacheNamespace cache = {};  // what must not be shared with others, though the tokens agree
   TenantId tenant = {};       // who shares the machine's time fairly with others
+  double tenant_weight = 1;   // the tenant's share of the time relative to others', above 0
   int priority = 0;           // higher first
   std::optional<TimePoint> deadline = {};  // to be admitted by
 };
@@ -102,6 +105,12 @@ struct EngineStatus {
   std::int64_t running = 0;
 };
 
+// Whether steps get done: what a health check asks.
+struct EngineProgress {
+  bool busy = false;     // requests are queued or running
+  TimePoint since = {};  // busy: when a step ended last, or the first request came if later
+};
+
 // What is inside, for whoever may look into it between two steps.
 struct EngineInternals {
   Arena& arena;
@@ -139,6 +148,8 @@ class Engine {
 
   // As of the end of the last step.
   EngineStatus status() const;
+  // Never waits for a step.
+  EngineProgress progress() const;
   // Evicts what no request holds.
   void flush_cache();
   // Runs `look` on the loop thread, with no step in flight; for self-tests and diagnosis. Blocks.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -134,7 +135,7 @@ TEST_F(EngineTest, bad_requests_are_refused_and_say_why) {
   EXPECT_EQ(refused(greedy(prompt_of(3), 0)), "max_tokens: expected at least 1, got 0");
   GenerateRequest hot = greedy(prompt_of(3), 1);
   hot.sampling.temperature = -1;
-  EXPECT_EQ(refused(hot), "temperature: expected 0 to 100, got -1");
+  EXPECT_EQ(refused(std::move(hot)), "temperature: expected 0 to 100, got -1");
 }
 
 TEST_F(EngineTest, cancel_ends_a_running_and_a_queued_request_and_no_other) {
@@ -237,6 +238,64 @@ TEST_F(EngineTest, destruction_cancels_what_is_left) {
   }
   EXPECT_EQ(running.get().result.reason, FinishReason::kCancelled);
   EXPECT_EQ(queued.get().result.reason, FinishReason::kCancelled);
+}
+
+TEST_F(EngineTest, progress_tells_an_idle_engine_from_one_that_is_stuck) {
+  auto engine = start();
+  EXPECT_FALSE(engine->progress().busy);
+  const TimePoint before = clock_.now();
+  std::promise<void> reached;
+  std::promise<void> release;
+  auto outcome = submit(*engine, greedy(prompt_of(5), 4), [&](const std::vector<TokenId>& ids) {
+    if (ids.size() == 2) {
+      reached.set_value();
+      release.get_future().wait();
+    }
+    return TokenSink::Verdict::kContinue;
+  });
+  reached.get_future().wait();
+  const EngineProgress stuck = engine->progress();
+  EXPECT_TRUE(stuck.busy);
+  EXPECT_GE(stuck.since, before);
+  EXPECT_LE(stuck.since, clock_.now());
+  EXPECT_EQ(engine->progress().since, stuck.since);
+  release.set_value();
+  EXPECT_EQ(outcome.get().ids.size(), 4u);
+  engine->wait_idle();
+  EXPECT_FALSE(engine->progress().busy);
+}
+
+// Lets one token pass, and remembers being asked.
+class OnlyToken final : public TokenConstraint {
+ public:
+  OnlyToken(TokenId token, std::size_t vocabulary) : bits_((vocabulary + 63) / 64) {
+    bits_[static_cast<std::size_t>(token) / 64] = std::uint64_t{1} << (token % 64);
+  }
+  Result<std::span<const std::uint64_t>> allowed() override { return std::span(bits_); }
+  void accept(TokenId) override {}
+
+ private:
+  std::vector<std::uint64_t> bits_;
+};
+
+TEST_F(EngineTest, a_constraint_binds_its_own_request_only) {
+  auto engine = start();
+  const auto vocabulary = static_cast<std::size_t>(engine->model().spec().vocab_size);
+  const auto free = submit(*engine, greedy(prompt_of(5), 6)).get().ids;
+  auto neighbour = submit(*engine, greedy(prompt_of(5), 6));
+  GenerateRequest bound = greedy(prompt_of(9), 6);
+  bound.constraint = std::make_unique<OnlyToken>(17, vocabulary);
+  EXPECT_EQ(submit(*engine, std::move(bound)).get().ids, std::vector<TokenId>(6, 17));
+  EXPECT_EQ(neighbour.get().ids, free);
+}
+
+TEST_F(EngineTest, a_weight_that_is_no_share_is_refused) {
+  auto engine = start();
+  for (const double weight : {0.0, -1.0, std::nan("")}) {
+    GenerateRequest request = greedy(prompt_of(5), 1);
+    request.tenant_weight = weight;
+    EXPECT_FALSE(engine->submit(std::move(request), std::make_unique<CollectingSink>()));
+  }
 }
 
 }  // namespace

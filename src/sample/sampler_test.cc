@@ -116,6 +116,78 @@ TEST(SamplerTest, penalties_move_generated_and_seen_tokens) {
   EXPECT_EQ(negative.next(logits)->id, 1);  // -1 becomes -2
 }
 
+TEST(SamplerTest, biases_move_logits_and_a_bias_on_all_moves_nothing) {
+  EXPECT_EQ(sample_once({.temperature = 0, .logit_bias = {{2, 3.0f}}}, {1, 2, 0}), 2);
+  EXPECT_EQ(sample_once({.temperature = 0, .logit_bias = {{1, -100.0f}}}, {1, 2, 0}), 0);
+  EXPECT_EQ(
+      sample_once({.temperature = 0, .logit_bias = {{0, -100}, {1, -100}, {2, -100}}}, {1, 2, 0}),
+      1);
+}
+
+TEST(SamplerTest, stop_ids_wait_for_min_tokens) {
+  const std::vector<TokenId> stops = {1, 1};
+  Sampler sampler({.temperature = 0, .min_tokens = 2}, {}, stops);
+  std::vector<TokenId> ids;
+  for (int i = 0; i < 3; ++i) {
+    std::vector<float> logits = {1, 5, 2};
+    ids.push_back(sampler.next(logits)->id);
+  }
+  EXPECT_EQ(ids, (std::vector<TokenId>{2, 2, 1}));
+
+  Sampler nothing_else({.temperature = 0, .min_tokens = 2}, {}, std::vector<TokenId>{0});
+  std::vector<float> one = {1};
+  EXPECT_EQ(nothing_else.next(one)->id, 0);
+}
+
+// Allows the ids of each step's mask in turn.
+class ScriptedConstraint final : public TokenConstraint {
+ public:
+  ScriptedConstraint(std::vector<std::uint64_t> masks, std::vector<TokenId>* accepted)
+      : masks_(std::move(masks)), accepted_(accepted) {}
+  Result<std::span<const std::uint64_t>> allowed() override {
+    return std::span<const std::uint64_t>(&masks_[accepted_->size()], 1);
+  }
+  void accept(TokenId token) override { accepted_->push_back(token); }
+
+ private:
+  std::vector<std::uint64_t> masks_;
+  std::vector<TokenId>* accepted_;
+};
+
+TEST(SamplerTest, a_constraint_leaves_only_what_it_allows_and_hears_what_was_drawn) {
+  for (const SamplingParams& params : {SamplingParams{.temperature = 0}, SamplingParams{.seed = 3},
+                                       SamplingParams{.top_p = 0.5f, .top_k = 3, .seed = 4},
+                                       SamplingParams{.temperature = 1e-30f, .min_tokens = 9}}) {
+    std::vector<TokenId> accepted;
+    const std::vector<TokenId> stops = {2};
+    Sampler sampler(params, {}, stops,
+                    std::make_unique<ScriptedConstraint>(
+                        std::vector<std::uint64_t>{0b1010, 0b100, 0}, &accepted));
+    std::vector<float> logits = {9, 1, 8, 2};
+    const TokenId first = sampler.next(logits)->id;
+    EXPECT_TRUE(first == 1 || first == 3);
+    logits = {9, 1, -50, 2};
+    EXPECT_EQ(sampler.next(logits)->id, 2);  // a stop id, but nothing else fits
+    EXPECT_EQ(accepted, (std::vector<TokenId>{first, 2}));
+    logits = {9, 1, 8, 2};
+    EXPECT_EQ(sampler.next(logits).error().code, StatusCode::kInternal);
+  }
+}
+
+TEST(SamplerTest, what_a_constraint_leaves_is_drawn_in_the_models_proportions) {
+  std::map<TokenId, int> counts;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    std::vector<TokenId> accepted;
+    Sampler sampler(
+        {.seed = seed}, {}, {},
+        std::make_unique<ScriptedConstraint>(std::vector<std::uint64_t>{0b110}, &accepted));
+    auto logits = logits_of({0.7, 0.2, 0.1});
+    ++counts[sampler.next(logits)->id];
+  }
+  EXPECT_EQ(counts[0], 0);
+  EXPECT_NEAR(counts[1], 4000 * 2 / 3, 150);
+}
+
 TEST(SamplerTest, logprobs_are_the_models_own_and_sorted) {
   SamplingParams params{
       .temperature = 0.3f, .frequency_penalty = 2.0f, .seed = 5, .top_logprobs = 2};
@@ -153,13 +225,19 @@ TEST(SamplerTest, parameters_out_of_range_are_refused_by_name) {
       {{.presence_penalty = nan}, "presence_penalty"},
       {{.frequency_penalty = 3}, "frequency_penalty"},
       {{.repetition_penalty = 0}, "repetition_penalty"},
+      {{.logit_bias = {{-1, 0}}}, "logit_bias"},
+      {{.logit_bias = {{100, 0}}}, "logit_bias"},
+      {{.logit_bias = {{1, 101}}}, "logit_bias"},
+      {{.logit_bias = {{1, nan}}}, "logit_bias"},
+      {{.min_tokens = -1}, "min_tokens"},
       {{.top_logprobs = 21}, "top_logprobs"}};
   for (const auto& [params, field] : cases) {
-    const auto checked = check_sampling_params(params);
+    const auto checked = check_sampling_params(params, 100);
     ASSERT_FALSE(checked) << field;
     EXPECT_EQ(checked.error().field, field);
   }
-  EXPECT_TRUE(check_sampling_params({}));
+  EXPECT_TRUE(
+      check_sampling_params({.logit_bias = {{99, -100.0f}, {0, 100.0f}}, .min_tokens = 5}, 100));
 }
 
 }  // namespace

@@ -59,10 +59,12 @@ struct ChatMessage {
 enum class Thinking { kOn, kOff };
 enum class ToolChoice { kAuto, kNone, kRequired, kNamed };
 
+// What the answer's content has to look like. K3's prompt tells the model of the JSON kinds.
 struct ResponseFormat {
-  enum class Kind { kText, kJsonObject, kJsonSchema };
+  enum class Kind { kText, kJsonObject, kJsonSchema, kRegex, kEbnf };
   Kind kind = Kind::kText;
-  std::string schema = {};  // kJsonSchema: the schema alone, JSON text
+  // The schema alone as JSON text, the expression, or the grammar (docs/structured-output.md).
+  std::string source = {};
 };
 
 struct ChatRequest {
@@ -73,6 +75,8 @@ struct ChatRequest {
   std::optional<std::string> effort = "max";
   Thinking thinking = Thinking::kOn;
   ToolChoice tool_choice = ToolChoice::kAuto;
+  std::string named_tool = {};      // kNamed: the one to be called
+  bool parallel_tool_calls = true;  // false: at most one call
   ResponseFormat response_format = {};
   // The last message is an assistant's and is left open for the model to go on.
   bool continue_final_message = false;

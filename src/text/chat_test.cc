@@ -225,6 +225,14 @@ TEST(K3ChatFormat, tool_choice_and_response_format_stand_after_the_messages) {
           kAnswer + kThink);
 }
 
+TEST(K3ChatFormat, expressions_and_grammars_are_not_told_to_the_model) {
+  ChatRequest request = user_hi();
+  for (const auto kind : {ResponseFormat::Kind::kRegex, ResponseFormat::Kind::kEbnf}) {
+    request.response_format = {kind, "[ab]+"};
+    EXPECT_EQ(k3_text(request), k3_text(user_hi()));
+  }
+}
+
 TEST(K3ChatFormat, a_final_assistant_message_is_left_open) {
   ChatRequest request = user_hi();
   request.messages.push_back({"assistant", "The answer"});

@@ -296,12 +296,22 @@ class K3Renderer {
 
   Result<void> response_format() {
     const ResponseFormat& format = request_.response_format;
-    if (format.kind == ResponseFormat::Kind::kText) return {};
-    if (format.kind == ResponseFormat::Kind::kJsonObject) {
-      system("response-format", fmt::format(fmt::runtime(kFormat), "json_object"));
-      return {};
+    switch (format.kind) {
+      case ResponseFormat::Kind::kJsonObject:
+        system("response-format", fmt::format(fmt::runtime(kFormat), "json_object"));
+        return {};
+      case ResponseFormat::Kind::kJsonSchema:
+        return response_schema(format);
+      case ResponseFormat::Kind::kText:
+      case ResponseFormat::Kind::kRegex:
+      case ResponseFormat::Kind::kEbnf:
+        break;
     }
-    const Result<JsonValue> schema = parse_json(format.schema);
+    return {};
+  }
+
+  Result<void> response_schema(const ResponseFormat& format) {
+    const Result<JsonValue> schema = parse_json(format.source);
     if (!schema) {
       return invalid_field("response_format.json_schema.schema", schema.error().message);
     }

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(status.message.starts_with(status.field), "{} / {}", status.field, status.message);
     return 0;
   }
-  const auto sampling = check_sampling_params(request->sampling);
+  const auto sampling = check_sampling_params(request->sampling, std::int64_t{1} << 31);
   CHECK(sampling, "{}", sampling.error().message);
   CHECK(!request->chat.messages.empty(), "no messages");
   CHECK(request->choices >= 1 && request->choices <= 128, "{} choices", request->choices);
