@@ -1,10 +1,9 @@
-// Starts `tandem serve` with the bundled model on a free port, and a browser that looks at it.
+// The bundled model behind `tandem serve`, and a browser that looks at it.
 import assert from 'node:assert/strict';
-import {spawn} from 'node:child_process';
 import {createRequire} from 'node:module';
 import {mkdirSync} from 'node:fs';
 import {join} from 'node:path';
-import {createInterface} from 'node:readline';
+import {startServer as startTandem} from '../support/tandem_server.mjs';
 
 // console_test.mjs TANDEM CHROMIUM UI_FOLDER PICTURES: the program, the browser, a copy of ui/ with
 // its packages, and the folder where screenshots go.
@@ -12,16 +11,7 @@ const [tandem, chromium, uiFolder, pictures] = process.argv.slice(2);
 const playwright = createRequire(join(uiFolder, 'package.json'))('playwright-core');
 mkdirSync(pictures, {recursive: true});
 
-export async function startServer() {
-  const child = spawn(tandem, ['serve', '--port', '0', '--threads', '1'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  for await (const line of createInterface({input: child.stdout})) {
-    const found = /^listening on (http:\S+)$/.exec(line);
-    if (found) return {url: found[1], stop: () => child.kill('SIGKILL')};
-  }
-  throw new Error('the server did not listen');
-}
+export const startServer = () => startTandem(tandem);
 
 // Chromium as root needs --no-sandbox; the pages are our own.
 export const startBrowser = () =>

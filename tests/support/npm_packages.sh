@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Copies the console's sources into a build folder and installs its packages there, unless they are.
+# Copies a folder with a package.json into a build folder and installs its packages there, unless they are.
 #
-#   prepare.sh UI_FOLDER COPY
+#   npm_packages.sh FOLDER COPY
 set -euo pipefail
 source_folder=$1 copy=$2
 
 mkdir -p "$copy"
-rm -rf "$copy/src" "$copy/public" "$copy/dist"
+find "$copy" -mindepth 1 -maxdepth 1 ! -name node_modules -exec rm -rf {} +
 tar -C "$source_folder" --exclude=./node_modules --exclude=./dist -cf - . | tar -C "$copy" -xf -
 
 cd "$copy"

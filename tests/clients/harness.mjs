@@ -1,0 +1,50 @@
+// The bundled model behind `tandem serve`, and what the clients' tests ask it.
+import assert from 'node:assert/strict';
+import {createRequire} from 'node:module';
+import {join} from 'node:path';
+import {setTimeout as wait} from 'node:timers/promises';
+import {startServer as startTandem} from '../support/tandem_server.mjs';
+
+// NAME_test.mjs TANDEM PACKAGES: the program, and the folder where the packages are installed.
+const [tandem, packages] = process.argv.slice(2);
+export const load = createRequire(join(packages, 'package.json'));
+export const startServer = (...options) => startTandem(tandem, options);
+
+export const user = (content) => [{role: 'user', content}];
+export const sum = user('What is 4738 + 2965?'); // worked out column by column: 7703
+export const story = user('Tell me a short story.');
+// What was said is ever likelier to be said again: enough to be interrupted.
+export const endless = {messages: user('Repeat the word cat 5 times.'), repetition_penalty: 0.1};
+
+export const weatherQuestion = 'What is the weather in Paris in celsius?';
+export const weatherArguments = {city: 'Paris', unit: 'celsius'};
+export const weatherAnswer = 'It is 18 degrees celsius and sunny in Paris.';
+export const weather = {
+  name: 'get_weather',
+  description: 'Get the current weather in a city.',
+  parameters: {
+    type: 'object',
+    properties: {city: {type: 'string'}, unit: {type: 'string'}},
+    required: ['city'],
+  },
+};
+export const timer = {
+  name: 'set_timer',
+  description: 'Start a timer.',
+  parameters: {type: 'object', properties: {minutes: {type: 'number'}}, required: ['minutes']},
+};
+
+const live = async (server) => (await fetch(`${server.url}/live`)).json();
+
+// The last request ended by its client, and the server runs none any more.
+export async function assertCancelled(server) {
+  const end = Date.now() + 20_000;
+  for (;;) {
+    const {running, queued, requests} = await live(server);
+    if (running === 0 && queued === 0) {
+      return assert.equal(requests.sort((a, b) => b.number - a.number)[0].finish, 'cancelled');
+    }
+    assert.ok(Date.now() < end, `${running} requests run, ${queued} wait`);
+    await wait(10);
+  }
+}
