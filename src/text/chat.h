@@ -65,6 +65,7 @@ struct ResponseFormat {
   Kind kind = Kind::kText;
   // The schema alone as JSON text, the expression, or the grammar (docs/structured-output.md).
   std::string source = {};
+  std::string field = "response_format";  // where the client put it, for errors
 };
 
 struct ChatRequest {

@@ -16,15 +16,15 @@ class EbnfParser {
  public:
   EbnfParser(std::string_view text, RuleBook* book) : reader_(text), book_(book) {}
 
-  Result<void> parse() {
-    rule_named("root");
+  Result<RuleId> parse() {
+    const RuleId root = rule_named("root").id;
     skip_space();
     while (!reader_.done()) TRY(parse_rule());
     for (const auto& [name, rule] : rules_) {
       if (rule.is_defined) continue;
       return error_at(rule.first_use, fmt::format("there is no rule \"{}\"", name));
     }
-    return {};
+    return root;
   }
 
  private:
@@ -186,7 +186,7 @@ class EbnfParser {
 
 }  // namespace
 
-Result<void> parse_ebnf(std::string_view text, RuleBook* book) {
+Result<RuleId> parse_ebnf(std::string_view text, RuleBook* book) {
   if (!is_valid_utf8(text)) return invalid("the grammar is not UTF-8");
   return EbnfParser(text, book).parse();
 }

@@ -49,7 +49,8 @@ Result<Grammar::Pointer> Grammar::json_schema(std::string_view schema, const Voc
   if (!value) return invalid("not JSON: {}", value.error().message);
   Budget budget(limits);
   RuleBook book;
-  TRY(grammar::SchemaCompiler(*value, &book, &budget).compile({&*value, "#"}));
+  grammar::JsonRules rules(&book, &budget);
+  TRY(grammar::SchemaCompiler(*value, &book, &rules, &budget).compile({&*value, "#"}));
   return link(book, vocabulary, &budget);
 }
 

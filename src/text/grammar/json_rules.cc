@@ -105,6 +105,15 @@ ExprId JsonRules::string(Automaton inside) {
       {book_->literal("\""), book_->automaton(std::move(inside)), book_->literal("\"")});
 }
 
+ExprId JsonRules::text(std::int64_t min, std::int64_t max) {
+  return *rule(fmt::format("text {} to {}", min, max), [&]() -> Result<ExprId> {
+    if (!plain_character_) {
+      plain_character_ = character(book_, CodePointSet::all(), Spelling::kText);
+    }
+    return book_->repeat(*plain_character_, min, max);
+  });
+}
+
 ExprId JsonRules::boolean() {
   return book_->choice({book_->literal("true"), book_->literal("false")});
 }

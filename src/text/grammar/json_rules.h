@@ -44,6 +44,8 @@ class JsonRules {
   ExprId string(std::int64_t min, std::int64_t max);
   // A string whose inside, as spelt in JSON, the automaton accepts.
   ExprId string(Automaton inside);
+  // min .. max characters as they are, without quotes and escapes.
+  ExprId text(std::int64_t min, std::int64_t max);
   ExprId boolean();
   // Any value whose objects and arrays nest at most `depth` deep.
   Result<ExprId> value(int depth = kFreeDepth);
@@ -78,7 +80,8 @@ class JsonRules {
   RuleBook* book_;
   Budget* budget_;
   std::map<std::string, RuleId> rules_;
-  std::optional<ExprId> character_;
+  std::optional<ExprId> character_;        // of a JSON string
+  std::optional<ExprId> plain_character_;  // of text
 };
 
 }  // namespace tandem::grammar

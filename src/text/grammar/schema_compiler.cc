@@ -39,11 +39,16 @@ std::optional<NumberBound> bound_of(const SchemaNode& node, std::string_view inc
 
 }  // namespace
 
-Result<void> SchemaCompiler::compile(const SchemaNode& node) {
-  const RuleId root = book_->declare(node.path);
-  references_.emplace(node.path, root);
-  pending_.push_back({root, node});
-  // Rules of $refs are compiled one after another, not inside each other: chains may be long.
+Result<RuleId> SchemaCompiler::compile(const SchemaNode& node) {
+  const RuleId rule = book_->declare(node.path);
+  references_.emplace(node.path, rule);
+  pending_.push_back({rule, node});
+  TRY(finish());
+  return rule;
+}
+
+// Rules of $refs are compiled one after another, not inside each other: chains may be long.
+Result<void> SchemaCompiler::finish() {
   while (!pending_.empty()) {
     const auto [rule, body] = pending_.front();
     pending_.pop_front();
@@ -103,41 +108,43 @@ Result<ExprId> SchemaCompiler::reference(const SchemaNode& node) {
 
 Result<ExprId> SchemaCompiler::constrained(const SchemaNode& node) {
   if (count_role(node, KeywordRole::kConstraint) == 0) return rules_.value();
-  if (node.has("enum") || node.has("const")) return enumerated(node);
-  const unsigned types = types_of(node);
   std::vector<ExprId> choices;
+  if (node.has("enum") || node.has("const")) {
+    for (const JsonValue& one : TRY(enumerated(node))) {
+      choices.push_back(book_->literal(to_json(one, JsonStyle::kCompactSorted)));
+    }
+    return book_->choice(std::move(choices));
+  }
+  const unsigned types = types_of(node);
   if (types & kNullType) choices.push_back(book_->literal("null"));
   if (types & kBooleanType) choices.push_back(rules_.boolean());
   if (types & kNumberType) choices.push_back(TRY(number(node, (types & kFractionType) == 0)));
-  if (types & kStringType) choices.push_back(TRY(string(node)));
+  if (types & kStringType) choices.push_back(TRY(string(node, Spelling::kJson)));
   if (types & kArrayType) choices.push_back(TRY(array(node)));
   if (types & kObjectType) choices.push_back(TRY(object(node)));
   return book_->choice(std::move(choices));
 }
 
-Result<ExprId> SchemaCompiler::enumerated(const SchemaNode& node) {
+Result<std::vector<JsonValue>> SchemaCompiler::enumerated(const SchemaNode& node) {
   const unsigned types = node.has("type") ? types_of(node) : unsigned{kAnyType};
   const JsonValue* only = node.find("const");
   std::vector<JsonValue> values;
   if (const JsonValue* list = node.find("enum")) values = list->items;
   if (only && !node.has("enum")) values.push_back(*only);
-  std::vector<std::string> texts;
-  for (const JsonValue& value : values) {
-    std::string text = to_json(value, JsonStyle::kCompactSorted);
-    if (only && text != to_json(*only, JsonStyle::kCompactSorted)) continue;
-    if (type_of(value) & types) texts.push_back(std::move(text));
-  }
-  TRY(keep_matching(node, &texts));
-  std::vector<ExprId> choices;
-  for (const std::string& text : texts) choices.push_back(book_->literal(text));
-  return book_->choice(std::move(choices));
+  std::erase_if(values, [&](const JsonValue& value) {
+    const bool differs = only && to_json(value, JsonStyle::kCompactSorted) !=
+                                     to_json(*only, JsonStyle::kCompactSorted);
+    return differs || (type_of(value) & types) == 0;
+  });
+  TRY(keep_matching(node, &values));
+  return values;
 }
 
-Result<void> SchemaCompiler::keep_matching(const SchemaNode& node,
-                                           std::vector<std::string>* texts) {
-  const bool are_nested = std::any_of(texts->begin(), texts->end(), [](const std::string& text) {
-    return text[0] == '{' || text[0] == '[';
-  });
+Result<void> SchemaCompiler::keep_matching(const SchemaNode& node, std::vector<JsonValue>* values) {
+  const auto is_nested = [](const JsonValue& value) {
+    return value.kind == Kind::kObject || value.kind == Kind::kArray;
+  };
+  const bool are_nested = std::any_of(values->begin(), values->end(), is_nested);
   JsonValue rest{Kind::kObject, {}, {}, {}};
   for (std::size_t i = 0; i < node.value->keys.size(); ++i) {
     const std::string& key = node.value->keys[i];
@@ -156,50 +163,68 @@ Result<void> SchemaCompiler::keep_matching(const SchemaNode& node,
       {Kind::kArray, {}, {}, {type("null"), type("boolean"), type("number"), type("string")}});
 
   RuleBook book;
-  TRY(SchemaCompiler(rest, &book, budget_).compile({&rest, node.path}));
+  JsonRules rules(&book, budget_);
+  TRY(SchemaCompiler(rest, &book, &rules, budget_).compile({&rest, node.path}));
   const Pushdown checks = TRY(Pushdown::link(book, budget_));
   StackMachine machine(checks);
-  std::erase_if(*texts, [&](const std::string& text) {
-    const bool is_scalar = text[0] != '{' && text[0] != '[';
-    return is_scalar && !machine.at_end(machine.run(machine.start(), text));
+  std::erase_if(*values, [&](const JsonValue& value) {
+    const std::string text = to_json(value, JsonStyle::kCompactSorted);
+    return !is_nested(value) && !machine.at_end(machine.run(machine.start(), text));
   });
   return {};
 }
 
-Result<ExprId> SchemaCompiler::object(const SchemaNode& node) {
-  const std::vector<std::string> required = strings_of(node, "required");
-  std::vector<std::string> missing = required;  // from "properties"
+std::vector<std::string> SchemaCompiler::ObjectForm::keys() const {
+  std::vector<std::string> out;
+  for (const Member& member : members) out.push_back(member.key);
+  return out;
+}
+
+Result<SchemaCompiler::ObjectForm> SchemaCompiler::object_form(const SchemaNode& node) {
+  static const JsonValue anything{Kind::kBoolean, "true", {}, {}};
+  std::vector<std::string> missing = strings_of(node, "required");  // from "properties"
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  const std::vector<std::string> sorted = missing;
+  const std::vector<std::string> required = missing;
 
-  std::optional<ExprId> others = TRY(rules_.value());
+  ObjectForm form;
+  form.others = SchemaNode{&anything, node.path};
   if (node.has("additionalProperties")) {
-    const SchemaNode rest = node.child("additionalProperties");
-    others = TRY(value(rest));
-    if (rest.value->text == "false") others = std::nullopt;
+    form.others = node.child("additionalProperties");
+    TRY(check_schema(*form.others));
+    if (form.others->value->text == "false") form.others = std::nullopt;
   }
-  std::vector<JsonRules::Member> members;
-  std::vector<std::string> known;
   if (const JsonValue* properties = node.find("properties")) {
     for (std::size_t i = 0; i < properties->keys.size(); ++i) {
       const std::string& key = properties->keys[i];
-      known.push_back(key);
-      const bool is_required = std::binary_search(sorted.begin(), sorted.end(), key);
-      members.push_back({key, TRY(value(node.child("properties", i, key))), is_required});
+      const bool is_required = std::binary_search(required.begin(), required.end(), key);
+      form.members.push_back({key, node.child("properties", i, key), is_required});
+      std::erase(missing, key);
     }
-    std::vector<std::string> declared = known;
-    std::sort(declared.begin(), declared.end());
-    std::erase_if(missing, [&](const std::string& key) {
-      return std::binary_search(declared.begin(), declared.end(), key);
-    });
   }
   for (const std::string& key : missing) {
-    if (!others) return keyword_error(node, "required", "names a property that is not allowed");
-    known.push_back(key);
-    members.push_back({key, *others, true});
+    if (!form.others)
+      return keyword_error(node, "required", "names a property that is not allowed");
+    form.members.push_back({key, *form.others, true});
   }
-  return as_rule(node, TRY(rules_.object(members, known, others)));
+  return form;
+}
+
+Result<ExprId> SchemaCompiler::object(const SchemaNode& node) {
+  const ObjectForm form = TRY(object_form(node));
+  return as_rule(node, TRY(object(form)));
+}
+
+Result<ExprId> SchemaCompiler::object(const ObjectForm& form) {
+  std::optional<ExprId> others;
+  if (form.others) others = TRY(value(*form.others));
+  std::vector<JsonRules::Member> members;
+  for (const ObjectForm::Member& member : form.members) {
+    const bool is_other = form.others && member.schema.value == form.others->value;
+    members.push_back(
+        {member.key, is_other ? *others : TRY(value(member.schema)), member.required});
+  }
+  return rules_.object(members, form.keys(), others);
 }
 
 Result<ExprId> SchemaCompiler::array(const SchemaNode& node) {
@@ -226,7 +251,7 @@ Result<ExprId> SchemaCompiler::array(const SchemaNode& node) {
   return as_rule(node, rules_.array(first, others, min, max));
 }
 
-Result<ExprId> SchemaCompiler::string(const SchemaNode& node) {
+Result<ExprId> SchemaCompiler::string(const SchemaNode& node, Spelling spelling) {
   const std::int64_t min = TRY(count_of(node, "minLength")).value_or(0);
   const std::int64_t max = TRY(count_of(node, "maxLength")).value_or(RuleBook::kUnbounded);
   if (max != RuleBook::kUnbounded && max < min) {
@@ -243,21 +268,23 @@ Result<ExprId> SchemaCompiler::string(const SchemaNode& node) {
   if (format && !(is_about_numbers && is_number_format(format->text))) {
     const auto pattern = string_format(format->text);
     if (!pattern) return keyword_error(node, "format", "is not a supported one");
-    auto automaton = TRY(regex_automaton(*pattern, RegexMatch::kWhole, Spelling::kJson, budget_));
+    auto automaton = TRY(regex_automaton(*pattern, RegexMatch::kWhole, spelling, budget_));
     TRY(restrict_to(std::move(automaton)));
   }
   if (const JsonValue* pattern = node.find("pattern")) {
-    auto automaton = regex_automaton(pattern->text, RegexMatch::kSearch, Spelling::kJson, budget_);
+    auto automaton = regex_automaton(pattern->text, RegexMatch::kSearch, spelling, budget_);
     if (!automaton) return keyword_error(node, "pattern", automaton.error().message);
     TRY(restrict_to(*std::move(automaton)));
   }
-  if (!inside) return rules_.string(min, max);
+  const bool is_json = spelling == Spelling::kJson;
+  if (!inside) return is_json ? rules_.string(min, max) : rules_.text(min, max);
   if (min > 0 || max != RuleBook::kUnbounded) {
-    const ExprId any = character(book_, CodePointSet::all(), Spelling::kJson);
+    const ExprId any = character(book_, CodePointSet::all(), spelling);
     auto length = TRY(build_automaton(*book_, book_->inline_repeat(any, min, max), budget_));
     TRY(restrict_to(std::move(length)));
   }
-  return as_rule(node, rules_.string(*std::move(inside)));
+  return as_rule(
+      node, is_json ? rules_.string(*std::move(inside)) : book_->automaton(*std::move(inside)));
 }
 
 Result<ExprId> SchemaCompiler::number(const SchemaNode& node, bool integers_only) {
@@ -298,6 +325,68 @@ Result<ExprId> SchemaCompiler::number(const SchemaNode& node, bool integers_only
     name += " " + (node.has(key) ? node.find(key)->text : "-");
   }
   return rules_.rule(name, [&]() { return number_expression(book_, bounds, budget_); });
+}
+
+// --- Values apart by type ------------------------------------------------------------------------
+
+Result<std::vector<SchemaNode>> SchemaCompiler::plain_nodes(const SchemaNode& node) {
+  TRY(check_schema(node));
+  if (node.value->kind == Kind::kBoolean || count_role(node, KeywordRole::kCombination) == 0) {
+    return std::vector<SchemaNode>{node};
+  }
+  return variants_.expand(node);
+}
+
+Result<std::vector<SchemaCompiler::ObjectForm>> SchemaCompiler::object_forms(
+    const SchemaNode& node) {
+  std::vector<ObjectForm> forms;
+  for (const SchemaNode& plain : TRY(plain_nodes(node))) {
+    if (plain.has("enum") || plain.has("const")) {
+      return keyword_error(plain, plain.has("enum") ? "enum" : "const", "is not supported here");
+    }
+    if (plain.value->text != "false" && types_of(plain) & kObjectType) {
+      forms.push_back(TRY(object_form(plain)));
+    }
+  }
+  if (forms.empty()) return schema_error(node.path, "allows no object");
+  return forms;
+}
+
+Result<void> SchemaCompiler::add_typed(const SchemaNode& node,
+                                       std::map<unsigned, std::vector<ExprId>>* by_type) {
+  if (node.value->text == "false") return {};
+  const auto add = [&](unsigned type, ExprId value) { (*by_type)[type].push_back(value); };
+  if (node.has("enum") || node.has("const")) {
+    for (const JsonValue& one : TRY(enumerated(node))) {
+      const unsigned type = type_of(one);
+      add(type & kNumberType ? unsigned{kNumberType} : type,
+          book_->literal(type == kStringType ? one.text : to_json(one, JsonStyle::kCompactSorted)));
+    }
+    return {};
+  }
+  const bool is_free = count_role(node, KeywordRole::kConstraint) == 0;
+  const unsigned types = is_free ? unsigned{kAnyType} : types_of(node);
+  if (types & kNullType) add(kNullType, book_->literal("null"));
+  if (types & kBooleanType) add(kBooleanType, rules_.boolean());
+  if (types & kNumberType) add(kNumberType, TRY(number(node, (types & kFractionType) == 0)));
+  if (types & kStringType) add(kStringType, TRY(string(node, Spelling::kText)));
+  if (types & kArrayType) add(kArrayType, is_free ? TRY(rules_.any_array()) : TRY(array(node)));
+  if (types & kObjectType) add(kObjectType, is_free ? TRY(rules_.any_object()) : TRY(object(node)));
+  return {};
+}
+
+Result<std::vector<SchemaCompiler::TypedValue>> SchemaCompiler::typed_values(
+    const SchemaNode& node) {
+  std::map<unsigned, std::vector<ExprId>> by_type;
+  for (const SchemaNode& plain : TRY(plain_nodes(node))) TRY(add_typed(plain, &by_type));
+  constexpr std::pair<unsigned, std::string_view> kNames[] = {
+      {kStringType, "string"}, {kNumberType, "number"}, {kBooleanType, "boolean"},
+      {kNullType, "null"},     {kArrayType, "array"},   {kObjectType, "object"}};
+  std::vector<TypedValue> out;
+  for (const auto& [type, name] : kNames) {
+    if (by_type.contains(type)) out.push_back({name, book_->choice(by_type[type])});
+  }
+  return out;
 }
 
 }  // namespace tandem::grammar

@@ -1,18 +1,41 @@
 #include "text/grammar/vocabulary.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
 namespace tandem {
 
+namespace {
+
+constexpr char kMarker = '\xFF';  // in no UTF-8 text
+
+}  // namespace
+
+std::string marker_bytes(TokenId id) {
+  return {kMarker, static_cast<char>(id >> 16), static_cast<char>(id >> 8), static_cast<char>(id)};
+}
+
 std::shared_ptr<const GrammarVocabulary> GrammarVocabulary::create(
     const Tokenizer& tokenizer, std::span<const TokenId> stop_ids) {
-  std::vector<std::string_view> bytes(static_cast<std::size_t>(tokenizer.vocab_size()));
-  for (TokenId id = 0; id < tokenizer.rank_count(); ++id) {
-    bytes[static_cast<std::size_t>(id)] = tokenizer.token_bytes(id);
+  const auto size = static_cast<std::size_t>(tokenizer.vocab_size());
+  std::vector<std::string_view> bytes(size);
+  std::vector<std::string> markers(size);
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    const auto at = static_cast<std::size_t>(id);
+    if (id < tokenizer.rank_count()) {
+      const std::string_view text = tokenizer.token_bytes(id);
+      if (text.find(kMarker) == std::string_view::npos) bytes[at] = text;
+    } else {
+      markers[at] = marker_bytes(id);
+      bytes[at] = markers[at];
+    }
   }
-  return create(bytes, stop_ids);
+  std::vector<TokenId> stops;
+  std::copy_if(stop_ids.begin(), stop_ids.end(), std::back_inserter(stops),
+               [&](TokenId id) { return tokenizer.contains(id); });
+  return create(bytes, stops);
 }
 
 std::shared_ptr<const GrammarVocabulary> GrammarVocabulary::create(

@@ -12,9 +12,13 @@
 
 namespace tandem {
 
+// How a special token is spelt in rules: bytes that no text contains, so that only a rule which
+// names the token can let it pass.
+std::string marker_bytes(TokenId id);
+
 // What a grammar needs to know of a tokenizer: the bytes of the tokens that may appear inside
-// constrained text, and the ids that end it. Special tokens are not text and therefore never appear
-// inside. Immutable and thread-safe; made once per tokenizer.
+// constrained text, and the ids that end it. Special tokens are no text: they appear where a rule
+// has their marker_bytes() only. Immutable and thread-safe; made once per tokenizer.
 class GrammarVocabulary {
  public:
   // Preorder: a node's subtree is the nodes up to `skip`, and the tokens in it are adjacent.
@@ -27,10 +31,12 @@ class GrammarVocabulary {
     std::uint8_t byte;
   };
 
-  // `stop_ids` must lie in the vocabulary. Copies what it needs.
+  // Copies what it needs. Stop ids that the tokenizer does not have are left out; tokens with a
+  // byte that UTF-8 never has are no text.
   static std::shared_ptr<const GrammarVocabulary> create(const Tokenizer& tokenizer,
                                                          std::span<const TokenId> stop_ids);
-  // From the bytes of each id, empty for ids that are not text; tokens have < 65,536 bytes.
+  // From the bytes of each id, empty for ids that are not text; tokens have < 65,536 bytes. Stop
+  // ids must lie in the vocabulary.
   static std::shared_ptr<const GrammarVocabulary> create(
       std::span<const std::string_view> bytes_of_id, std::span<const TokenId> stop_ids);
 
