@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/grammar/answer_grammar.h"
 #include "text/json_text.h"
 
 namespace tandem {
@@ -77,6 +78,25 @@ AnswerStream ServedModel::answer_stream(const Prompt& prompt, const ChatRequest&
   return {make_output_parser(chat_family, *tokenizer, std::move(options)), stop_strings};
 }
 
+Result<std::unique_ptr<TokenConstraint>> ServedModel::chat_constraint(const ChatRequest& request,
+                                                                      const Prompt& prompt) const {
+  const auto shape = TRY(answer_shape(request, prompt.start));
+  if (!shape) return nullptr;
+  const Grammar::Pointer grammar = TRY(grammars->get("chat " + shape->key(), [&] {
+    return compile_answer_grammar(*shape, chat_family, *tokenizer, vocabulary);
+  }));
+  return make_grammar_constraint(grammar, engine->model().spec().vocab_size, *masks);
+}
+
+Result<std::unique_ptr<TokenConstraint>> ServedModel::text_constraint(
+    const ResponseFormat& format) const {
+  if (format.kind == ResponseFormat::Kind::kText) return nullptr;
+  const std::string key = fmt::format("text {} {}", static_cast<int>(format.kind), format.source);
+  const Grammar::Pointer grammar =
+      TRY(grammars->get(key, [&] { return compile_text_grammar(format, vocabulary); }));
+  return make_grammar_constraint(grammar, engine->model().spec().vocab_size, *masks);
+}
+
 Result<std::unique_ptr<ServedModel>> load_served_model(const ServedModelOptions& options,
                                                        const Clock& clock) {
   const KernelSet& kernels = options.kernels != nullptr ? *options.kernels : cpu_kernels();
@@ -86,6 +106,9 @@ Result<std::unique_ptr<ServedModel>> load_served_model(const ServedModelOptions&
   served->defaults = TRY(read_generation_config(options.folder));
   TRY(load_text_side(options.folder, model->spec(), *served));
   served->stop_ids = all_stop_ids(model->spec(), *served);
+  if (served->tokenizer) {
+    served->vocabulary = GrammarVocabulary::create(*served->tokenizer, served->stop_ids);
+  }
   served->engine = TRY(Engine::create(std::move(model), options.engine, clock));
   return served;
 }

@@ -8,8 +8,10 @@
 
 #include "engine/answer_sink.h"
 #include "engine/engine.h"
+#include "engine/grammar_constraint.h"
 #include "model/config.h"
 #include "text/chat.h"
+#include "text/grammar/grammar_cache.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
@@ -29,8 +31,11 @@ struct ServedModel {
   std::unique_ptr<Tokenizer> tokenizer;  // nullptr if the folder has none: token ids only
   ChatFamily chat_family = ChatFamily::kK3;
   std::unique_ptr<ChatFormat> chat_format;  // nullptr if there is no tokenizer
-  std::vector<TokenId> stop_ids;  // of the configuration, generation defaults and tokenizer
-  std::unique_ptr<Engine> engine;
+  std::vector<TokenId> stop_ids;   // of the configuration, generation defaults and tokenizer
+  Grammar::Vocabulary vocabulary;  // nullptr if there is no tokenizer
+  std::unique_ptr<GrammarCache> grammars = std::make_unique<GrammarCache>();
+  std::unique_ptr<MaskWorker> masks = std::make_unique<MaskWorker>();
+  std::unique_ptr<Engine> engine;  // last: its requests use what stands above
 
   // The sampling that a request starts from: the checkpoint's defaults, else plain sampling.
   SamplingParams default_sampling() const;
@@ -38,6 +43,14 @@ struct ServedModel {
   // Parser and stop strings for the answer to `prompt`.
   AnswerStream answer_stream(const Prompt& prompt, const ChatRequest& request,
                              const std::vector<std::string>& stop_strings) const;
+
+  // What the answer has to follow: response format, tool choice, schemas of strict tools. nullptr
+  // if it is free. Compiles, on this thread, what was not asked for lately; errors are the client's
+  // and name the field. Each choice needs a constraint of its own.
+  Result<std::unique_ptr<TokenConstraint>> chat_constraint(const ChatRequest& request,
+                                                           const Prompt& prompt) const;
+  // The same for an answer that is text and nothing else.
+  Result<std::unique_ptr<TokenConstraint>> text_constraint(const ResponseFormat& format) const;
 };
 
 // `clock` outlives the model.

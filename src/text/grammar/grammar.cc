@@ -74,6 +74,11 @@ Result<Grammar::Pointer> Grammar::ebnf(std::string_view text, const Vocabulary& 
   return link(book, vocabulary, &budget);
 }
 
+bool Grammar::has_state_mask(grammar::StateId state) const {
+  const std::lock_guard lock(mutex_);
+  return masks_[static_cast<std::size_t>(state)] != nullptr;
+}
+
 std::shared_ptr<const grammar::StateMask> Grammar::state_mask(grammar::StateId state) const {
   const auto at = static_cast<std::size_t>(state);
   {

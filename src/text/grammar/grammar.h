@@ -44,8 +44,10 @@ class Grammar {
   // The tokens that may follow in a state: looked up, or made now (a few milliseconds where most of
   // a large vocabulary is allowed) and kept while kMaskBytes last.
   std::shared_ptr<const grammar::StateMask> state_mask(grammar::StateId state) const;
+  // Whether it would only be looked up.
+  bool has_state_mask(grammar::StateId state) const;
 
-  static constexpr std::size_t kMaskBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kMaskBytes = std::size_t{16} << 20;
 
   Grammar(grammar::Pushdown pushdown, Vocabulary vocabulary);
   Grammar(const Grammar&) = delete;

@@ -80,6 +80,13 @@ void GrammarMatcher::fill_mask(std::span<std::uint64_t> mask) {
   forget_unused_sets();
 }
 
+bool GrammarMatcher::mask_is_known() const {
+  const auto configs = machine_.configs(current_);
+  return finished_ || std::all_of(configs.begin(), configs.end(), [&](const auto& config) {
+           return grammar_->has_state_mask(config.state);
+         });
+}
+
 void GrammarMatcher::add_open_tokens(const grammar::StateMask& state,
                                      std::span<std::uint64_t> mask) {
   const GrammarVocabulary& vocabulary = grammar_->vocabulary();

@@ -41,6 +41,9 @@ class GrammarMatcher {
   // mask_words() words. Stop ids are set where the text may end.
   void fill_mask(std::span<std::uint64_t> mask);
 
+  // fill_mask() would take microseconds: no state's mask has to be made first.
+  bool mask_is_known() const;
+
   // The text is complete as it is; more may follow.
   bool can_stop() const { return !finished_ && machine_.at_end(current_); }
   // A stop id was accepted, after which nothing can follow.

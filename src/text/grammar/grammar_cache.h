@@ -1,0 +1,33 @@
+// Compiled grammars, kept for requests that ask for them again.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "text/grammar/grammar.h"
+
+namespace tandem {
+
+// Keeps those asked for last. Thread-safe. Two threads that miss the same grammar both compile it.
+class GrammarCache {
+ public:
+  // Of kMaxGrammars with the largest number of states and full mask caches, about 1 GiB.
+  static constexpr std::size_t kMaxGrammars = 32;
+
+  // `compile` runs on the caller's thread if `key` is not there. Errors are not kept.
+  Result<Grammar::Pointer> get(const std::string& key,
+                               const std::function<Result<Grammar::Pointer>()>& compile);
+
+ private:
+  using Entry = std::pair<std::string, Grammar::Pointer>;
+  std::mutex mutex_;          // guards both
+  std::list<Entry> entries_;  // the one used last first
+  std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
+};
+
+}  // namespace tandem
