@@ -56,6 +56,11 @@ Result<void> check_request(const ModelSpec& spec, const GenerateRequest& request
                        fmt::format("max_tokens: expected at least 1, got {}", request.max_tokens),
                        "max_tokens"});
   }
+  if (request.prompt_logprobs_from != -1 &&
+      (request.prompt_logprobs_from < 1 || request.prompt_logprobs_from > prompt_tokens)) {
+    return invalid("log-probs of the prompt: expected a position from 1 to {}, got {}",
+                   prompt_tokens, request.prompt_logprobs_from);
+  }
   if (!std::isfinite(request.tenant_weight) || request.tenant_weight <= 0) {
     return invalid("tenant weight: expected more than 0, got {}", request.tenant_weight);
   }
@@ -259,8 +264,11 @@ class Engine::Loop final : public StepListener {
 
   void accept(Submission submission) {
     GenerateRequest& request = submission.request;
-    executor_->open(submission.id, Sampler(request.sampling, request.prompt, request.stop_ids,
-                                           std::move(request.constraint)));
+    const std::int64_t scores_from = request.prompt_logprobs_from;
+    executor_->open(
+        submission.id,
+        Sampler(request.sampling, request.prompt, request.stop_ids, std::move(request.constraint)),
+        {.from = scores_from, .tokens = scores_from > 0 ? request.prompt : std::vector<TokenId>{}});
     live_.emplace(submission.id, Live{.sink = std::move(submission.sink),
                                       .stop_ids = std::move(request.stop_ids),
                                       .submitted = submission.at});
@@ -268,6 +276,7 @@ class Engine::Loop final : public StepListener {
                    .prompt = std::move(request.prompt),
                    .max_tokens = request.max_tokens,
                    .history_tokens = request.history_tokens,
+                   .compute_from = scores_from > 0 ? scores_from - 1 : -1,
                    .cache_key = request.cache.key(),
                    .tenant = request.tenant,
                    .tenant_weight = request.tenant_weight,

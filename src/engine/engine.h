@@ -27,7 +27,11 @@ namespace tandem {
 struct GenerateRequest {
   std::vector<TokenId> prompt;  // >= 1 token
   SamplingParams sampling;
-  std::int64_t max_tokens = -1;   // of the answer, stop id included; -1: what the context leaves
+  std::int64_t max_tokens = -1;  // of the answer, stop id included; -1: what the context leaves
+  // Log-probs of the prompt's tokens from this position on come with the answer's first token
+  // (SampledToken::prompt), with sampling.top_logprobs of the best ones; what they need is computed
+  // though it is cached. 1 to prompt tokens; -1: none. The first token has none.
+  std::int64_t prompt_logprobs_from = -1;
   std::vector<TokenId> stop_ids;  // end the answer; the sink sees them
   // What the answer has to follow beyond the sampling; nullptr: nothing.
   std::unique_ptr<TokenConstraint> constraint = nullptr;

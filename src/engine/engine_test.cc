@@ -16,7 +16,8 @@ const std::filesystem::path kModel =
 
 struct Outcome {
   std::vector<TokenId> ids;
-  GenerateResult result;
+  PromptLogprobs prompt = {};
+  GenerateResult result = {};
 };
 
 // Collects a request's tokens; `hook`, if set, sees each one on the loop thread.
@@ -28,6 +29,7 @@ class CollectingSink : public TokenSink {
   std::future<Outcome> outcome() { return promise_.get_future(); }
 
   Verdict on_token(const SampledToken& token) override {
+    if (token.prompt) outcome_.prompt = *token.prompt;
     outcome_.ids.push_back(token.id);
     return hook_ ? hook_(outcome_.ids) : Verdict::kContinue;
   }
@@ -296,6 +298,70 @@ TEST_F(EngineTest, a_weight_that_is_no_share_is_refused) {
     request.tenant_weight = weight;
     EXPECT_FALSE(engine->submit(std::move(request), std::make_unique<CollectingSink>()));
   }
+}
+
+TEST_F(EngineTest, log_probs_of_a_prompt_do_not_depend_on_cache_chunks_or_neighbours) {
+  const auto prompt = prompt_of(150);
+  const auto scored = [&](Engine& engine, std::int64_t from) {
+    GenerateRequest request = greedy(prompt, 3);
+    request.sampling.top_logprobs = 2;
+    request.prompt_logprobs_from = from;
+    return submit(engine, std::move(request)).get();
+  };
+  auto engine = start({.threads = 1, .prefill_chunk = 1024});
+  const auto plain = submit(*engine, greedy(prompt, 3)).get();
+  const Outcome all = scored(*engine, 1);
+  EXPECT_EQ(all.ids, plain.ids);
+  EXPECT_EQ(all.result.usage.cache.cached_tokens, 0);  // though it was cached
+  ASSERT_EQ(all.prompt.size(), prompt.size() - 1);
+
+  // Against what sampling says of the same tokens: the prompt cut at each of some places.
+  for (const std::size_t cut : {1, 64, 65, 149}) {
+    GenerateRequest request =
+        greedy({prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(cut)}, 1);
+    request.sampling.logit_bias = {{prompt[cut], 100.0f}};
+    request.sampling.top_logprobs = 2;
+    std::promise<SampledToken> token;
+    class Sink final : public TokenSink {
+     public:
+      explicit Sink(std::promise<SampledToken>& promise) : promise_(promise) {}
+      Verdict on_token(const SampledToken& sampled) override {
+        promise_.set_value(sampled);
+        return Verdict::kStop;
+      }
+      void on_finish(const GenerateResult&) override {}
+
+     private:
+      std::promise<SampledToken>& promise_;
+    };
+    ASSERT_TRUE(engine->submit(std::move(request), std::make_unique<Sink>(token)));
+    const SampledToken sampled = token.get_future().get();
+    ASSERT_EQ(sampled.id, prompt[cut]);
+    EXPECT_EQ(all.prompt[cut - 1].id, sampled.id);
+    EXPECT_EQ(all.prompt[cut - 1].logprob, sampled.logprob) << cut;
+    ASSERT_EQ(all.prompt[cut - 1].top.size(), 2u);
+    EXPECT_EQ(all.prompt[cut - 1].top[0].logprob, sampled.top[0].logprob);
+  }
+
+  const auto logprobs = [](const PromptLogprobs& scores) {
+    std::vector<float> out;
+    for (const SampledToken& token : scores) out.push_back(token.logprob);
+    return out;
+  };
+  const std::vector<float> expected = logprobs(all.prompt);
+  const Outcome tail = scored(*engine, 100);
+  EXPECT_GT(tail.result.usage.cache.cached_tokens, 0);  // what is not asked for may be
+  EXPECT_EQ(logprobs(tail.prompt), std::vector<float>(expected.begin() + 99, expected.end()));
+  EXPECT_TRUE(scored(*engine, 150).prompt.empty());
+
+  auto chopped = start({.threads = 2, .prefill_chunk = 16, .max_running = 3});
+  auto neighbour = submit(*chopped, greedy(prompt_of(90, 4), 20));
+  EXPECT_EQ(logprobs(scored(*chopped, 1).prompt), expected);
+  neighbour.get();
+
+  GenerateRequest beyond = greedy(prompt, 1);
+  beyond.prompt_logprobs_from = 151;
+  EXPECT_FALSE(engine->submit(std::move(beyond), std::make_unique<CollectingSink>()));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -17,6 +18,9 @@ struct ModelExecutor::Cursor {
 };
 
 namespace {
+
+// Prompts that are scored are computed in pieces of so many tokens, whole chunks of the kernels.
+constexpr std::int64_t kScoredTokens = 64;
 
 // Tells the rows of a forward pass apart by request.
 class WaveObserver final : public ForwardObserver {
@@ -81,8 +85,13 @@ ModelExecutor::~ModelExecutor() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ModelExecutor::open(RequestId request, Sampler sampler) {
+void ModelExecutor::open(RequestId request, Sampler sampler, PromptScoring scoring) {
   auto sequence = std::make_shared<Sequence>(Sequence{std::move(sampler)});
+  if (scoring.from > 0) {
+    const auto from = static_cast<std::size_t>(scoring.from);
+    sequence->scores = std::make_shared<PromptLogprobs>(scoring.tokens.size() - from);
+    sequence->scoring = std::move(scoring);
+  }
   std::lock_guard lock(mutex_);
   sequences_.emplace(request, std::move(sequence));
 }
@@ -180,6 +189,15 @@ std::vector<ModelExecutor::Cursor> ModelExecutor::find_sequences(const StepPlan&
   return cursors;
 }
 
+std::int64_t ModelExecutor::Sequence::logit_rows(std::int64_t begin, std::int64_t end,
+                                                 bool samples) const {
+  const std::int64_t least = samples ? 1 : 0;
+  // Behind the last token but one there is the last one to score.
+  const bool scores_any =
+      scores != nullptr && begin < static_cast<std::int64_t>(scoring.tokens.size()) - 1;
+  return scores_any ? std::max(least, end - std::max(begin, scoring.from - 1)) : least;
+}
+
 // Every row's tokens up to its next snapshot or its end. False if nothing was left.
 bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors) {
   inputs_.clear();
@@ -197,7 +215,17 @@ bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors)
     const auto row_tokens = static_cast<std::int64_t>(row.tokens.count);
     if (cursor.done == row_tokens || (!cursor.sequence && row.follows_sample)) continue;
     const Snapshot* snapshot = next_snapshot(i);
-    const std::int64_t end = snapshot != nullptr ? snapshot->tokens : row_tokens;
+    std::int64_t end = snapshot != nullptr ? snapshot->tokens : row_tokens;
+    if (cursor.sequence && cursor.sequence->scores) {
+      // A row of logits is as large as the vocabulary.
+      const std::int64_t at = row.start + cursor.done;
+      end = std::min(end, (at / kScoredTokens + 1) * kScoredTokens - row.start);
+    }
+    const bool samples = row.samples && cursor.sequence && end == row_tokens;
+    const std::int64_t logit_rows =
+        cursor.sequence
+            ? cursor.sequence->logit_rows(row.start + cursor.done, row.start + end, samples)
+            : 0;
     std::span<const TokenId> tokens = plan.tokens_of(row).subspan(
         static_cast<std::size_t>(cursor.done), static_cast<std::size_t>(end - cursor.done));
     if (row.follows_sample) tokens = std::span(&cursor.sequence->last_sample, 1);
@@ -209,7 +237,7 @@ bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors)
                        .start = row.start + cursor.done,
                        .state = buffer_.data() + row.state_offset,
                        .pages = std::span(page_pointers_).subspan(first_page),
-                       .logit_rows = row.samples && cursor.sequence && end == row_tokens ? 1 : 0});
+                       .logit_rows = logit_rows});
     rows.push_back(i);
   }
   if (rows.empty()) return false;
@@ -232,11 +260,26 @@ bool ModelExecutor::run_wave(const StepPlan& plan, std::vector<Cursor>& cursors)
                   static_cast<std::size_t>(state_bytes_));
       ++cursor.next_snapshot;
     }
-    if (inputs_[at].logit_rows == 0) continue;
-    float* row = logits.row(next_logits++);
-    sample(plan.rows[rows[at]], cursor, {row, static_cast<std::size_t>(logits.columns)});
+    const StepRow& row = plan.rows[rows[at]];
+    const bool at_end = cursor.done == static_cast<std::int64_t>(row.tokens.count);
+    for (std::int64_t left = inputs_[at].logit_rows; left > 0; --left) {
+      const std::span<float> one = {logits.row(next_logits++),
+                                    static_cast<std::size_t>(logits.columns)};
+      if (cursor.sequence->scores) score(*cursor.sequence, row.start + cursor.done - left, one);
+      if (left == 1 && row.samples && at_end) sample(row, cursor, one);
+    }
   }
   return true;
+}
+
+// The logits behind the token at `position`.
+void ModelExecutor::score(Sequence& sequence, std::int64_t position,
+                          std::span<const float> logits) {
+  const std::int64_t scored = position + 1;
+  const std::int64_t index = scored - sequence.scoring.from;
+  if (index < 0 || scored >= static_cast<std::int64_t>(sequence.scoring.tokens.size())) return;
+  (*sequence.scores)[static_cast<std::size_t>(index)] =
+      sequence.sampler.score(logits, sequence.scoring.tokens[static_cast<std::size_t>(scored)]);
 }
 
 void ModelExecutor::sample(const StepRow& row, Cursor& cursor, std::span<float> logits) {
@@ -244,6 +287,7 @@ void ModelExecutor::sample(const StepRow& row, Cursor& cursor, std::span<float> 
     options_.observer->on_logits(row.request, row.start + cursor.done, logits);
   }
   cursor.sample = cursor.sequence->sampler.next(logits);
+  if (cursor.sample) cursor.sample->prompt = std::exchange(cursor.sequence->scores, nullptr);
   // The id of some token in any case: steps launched already will ask for it.
   cursor.sequence->last_sample = cursor.sample ? cursor.sample->id : 0;
 }

@@ -27,6 +27,12 @@ struct ModelExecutorOptions {
   StepObserver* observer = nullptr;  // not owned
 };
 
+// The log-probs that are wanted of a prompt.
+struct PromptScoring {
+  std::int64_t from = -1;            // the first token's position, >= 1; -1: none
+  std::vector<TokenId> tokens = {};  // the prompt; empty if none are
+};
+
 // Owns the arena's bytes. open() and the functions of Executor belong to one thread.
 class ModelExecutor final : public Executor {
  public:
@@ -38,8 +44,8 @@ class ModelExecutor final : public Executor {
                                                        const Clock& clock);
   ~ModelExecutor() override;
 
-  // Before the first plan that has the request.
-  void open(RequestId request, Sampler sampler);
+  // Before the first plan that has the request. The scores come with the first sample.
+  void open(RequestId request, Sampler sampler, PromptScoring scoring = {});
 
   // The arena's buffer. Not to be touched while a step is in flight.
   std::span<std::byte> bytes() { return buffer_.span(); }
@@ -53,6 +59,12 @@ class ModelExecutor final : public Executor {
   struct Sequence {
     Sampler sampler;
     TokenId last_sample = -1;
+    PromptScoring scoring = {};
+    std::shared_ptr<PromptLogprobs> scores = nullptr;  // until the first sample
+
+    // How many of the last tokens of [begin, end) have logits that are looked at, with a sample
+    // behind the last or not.
+    std::int64_t logit_rows(std::int64_t begin, std::int64_t end, bool samples) const;
   };
   struct Cursor;
 
@@ -64,6 +76,7 @@ class ModelExecutor final : public Executor {
   void move_states(const StepPlan& plan);
   std::vector<Cursor> find_sequences(const StepPlan& plan);
   bool run_wave(const StepPlan& plan, std::vector<Cursor>& cursors);
+  void score(Sequence& sequence, std::int64_t position, std::span<const float> logits);
   void sample(const StepRow& row, Cursor& cursor, std::span<float> logits);
 
   const Model& model_;

@@ -109,12 +109,17 @@ Result<SampledToken> Sampler::next(std::span<float> logits) {
   if (params_.repetition_penalty != 1.0f) seen_[sampled.id] = true;
 
   if (wants_logprobs) {
-    const double normaliser = log_sum_exp(raw);
-    sampled.logprob = static_cast<float>(
-        static_cast<double>(raw[static_cast<std::size_t>(sampled.id)]) - normaliser);
-    sampled.top = best_logprobs(raw, normaliser, params_.top_logprobs);
+    return score(raw, sampled.id);
   }
   return sampled;
+}
+
+SampledToken Sampler::score(std::span<const float> logits, TokenId id) const {
+  const double normaliser = log_sum_exp(logits);
+  return {.id = id,
+          .logprob = static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(id)]) -
+                                        normaliser),
+          .top = best_logprobs(logits, normaliser, std::max(0, params_.top_logprobs))};
 }
 
 void Sampler::apply_penalties(std::span<float> logits) const {

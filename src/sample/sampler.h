@@ -59,6 +59,10 @@ class Sampler {
   // and so does a constraint that leaves no token.
   Result<SampledToken> next(std::span<float> logits);
 
+  // The log-probs of a token that was not drawn here, with as many of the best ones as the request
+  // asks for.
+  SampledToken score(std::span<const float> logits, TokenId id) const;
+
  private:
   struct Candidate {
     TokenId id;

@@ -79,8 +79,7 @@ void Planner::admit_from_queue(std::int64_t& budget) {
 }
 
 PrefixMatch Planner::match(const Request& request) const {
-  // One token must be computed for logits.
-  const std::int64_t limit = options_.use_cache ? request.known() - 1 : 0;
+  const std::int64_t limit = options_.use_cache ? request.reusable() : 0;
   return cache_.match(request.cache_key, request.tokens, limit);
 }
 
@@ -191,7 +190,7 @@ bool Planner::waits_for_prefix(const Request& request, const PrefixMatch& found)
     if (leader->state != RequestState::kPrefilling || leader->cache_key != request.cache_key)
       continue;
     const std::int64_t shared =
-        std::min(common_tokens(leader->tokens, request.tokens), request.known() - 1);
+        std::min(common_tokens(leader->tokens, request.tokens), request.reusable());
     const std::int64_t depth = std::min(shared, leader->prefill_end) / grid * grid;
     if (depth <= found.usable_tokens || depth <= leader->planned) continue;
     const auto at = std::lower_bound(

@@ -1,6 +1,7 @@
 // A request as the scheduler sees it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,6 +32,8 @@ struct RequestSpec {
   // How much of the prompt was there before what is asked for now; 0: unknown. A good place for a
   // checkpoint.
   std::int64_t history_tokens = 0;
+  // Tokens from this position on are computed though they are cached; negative: none of them.
+  std::int64_t compute_from = -1;
   NamespaceKey cache_key = CacheNamespace{}.key();
   TenantId tenant = {};
   double tenant_weight = 1;                // its share of the time, above 0
@@ -88,6 +91,7 @@ struct Request {
         prompt_tokens(static_cast<std::int64_t>(tokens.size())),
         max_tokens(asked.max_tokens),
         history_tokens(asked.history_tokens),
+        compute_from(asked.compute_from),
         cache_key(std::move(asked.cache_key)),
         tenant(asked.tenant),
         tenant_weight(asked.tenant_weight),
@@ -100,6 +104,7 @@ struct Request {
   std::int64_t prompt_tokens;
   std::int64_t max_tokens;
   std::int64_t history_tokens;
+  std::int64_t compute_from;
   NamespaceKey cache_key;
   TenantId tenant;
   double tenant_weight;
@@ -122,6 +127,10 @@ struct Request {
   std::int64_t reprocessed_tokens = 0;  // computed again after a retraction
   TimePoint admitted = {};              // for the first time
 
+  // How many tokens may come from the cache. One must be computed for logits.
+  std::int64_t reusable() const {
+    return compute_from < 0 ? known() - 1 : std::min(known() - 1, compute_from);
+  }
   std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t answer_tokens() const { return known() - prompt_tokens; }
 };
