@@ -1,32 +1,32 @@
-// POST /v1/chat/completions: from a body to a running request.
+// POST /v1/chat/completions: what its body asks for, and the parts of that which every chat
+// protocol shares.
 #pragma once
 
-#include <memory>
-#include <string>
+#include <string_view>
 
-#include "engine/served_model.h"
-#include "serve/http.h"
-#include "serve/request_log.h"
-#include "serve/request_totals.h"
-#include "serve/worker_pool.h"
+#include "serve/generation_fields.h"
+#include "serve/generation_route.h"
+#include "text/chat.h"
 
 namespace tandem {
 
-// A handler (http.h). Parsing and tokenising run on `workers`. Every request that ends is
-// counted in `totals`, and `log` follows each. What it is given by reference outlives it.
-class ChatRoute {
- public:
-  ChatRoute(const ServedModel& model, std::string served_name, WorkerPool& workers,
-            RequestTotals& totals, RequestLog& log);
+// A Prepare (generation_route.h).
+Accepted<PreparedAnswer> prepare_chat_completion(const ServeContext& context,
+                                                 const HttpRequest& request);
 
-  void operator()(HttpRequest request, std::shared_ptr<HttpExchange> exchange) const;
+// The generation that answers `chat`; for any protocol that has parsed its body. Errors of the
+// prompt carry the field of the chat request ("messages[2].role").
+Accepted<Generation> chat_generation(const ServeContext& context, const ChatRequest& chat,
+                                     const GenerationFields& fields);
 
- private:
-  const ServedModel& model_;
-  std::string served_name_;
-  WorkerPool& workers_;
-  RequestTotals& totals_;
-  RequestLog& log_;
-};
+// kNotFound unless `name` is empty or what is served.
+Accepted<void> check_model(const ServeContext& context, std::string_view name);
+
+// kInvalidArgument unless the context has room for `tokens` and one more; `field` held the prompt.
+Accepted<void> check_prompt_length(const ServeContext& context, std::size_t tokens,
+                                   const std::string& field);
+
+// What `fields` say of a generation without prompts.
+Generation generation_of(const ServeContext& context, const GenerationFields& fields);
 
 }  // namespace tandem

@@ -72,4 +72,8 @@ HttpResponse error_response(const Status& status, const std::string& code) {
   return response_of(http_status(status.code), error_body(status, code));
 }
 
+HttpResponse openai_error_format(const Refusal& refusal) {
+  return error_response(refusal.status, refusal.code);
+}
+
 }  // namespace tandem

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "serve/http.h"
+#include "serve/refusal.h"
 
 namespace tandem {
 
@@ -16,5 +17,8 @@ std::string error_body(const Status& status, const std::string& code = {});
 
 HttpResponse error_response(int status, const std::string& message);
 HttpResponse error_response(const Status& status, const std::string& code = {});
+
+// An ErrorFormat (refusal.h).
+HttpResponse openai_error_format(const Refusal& refusal);
 
 }  // namespace tandem

@@ -1,30 +1,16 @@
 // The body of POST /v1/chat/completions.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
-#include "sample/sampler.h"
+#include "serve/generation_fields.h"
 #include "text/chat.h"
 
 namespace tandem {
 
-struct ChatCompletionRequest {
-  std::string model;  // empty: whatever is served
+struct ChatCompletionRequest : GenerationFields {
   ChatRequest chat;
-  SamplingParams sampling;            // without a seed
-  std::optional<std::uint64_t> seed;  // nullopt: a random one
-  std::int64_t max_tokens = -1;       // -1: what the context leaves
-  std::vector<std::string> stop;
-  int choices = 1;
-  std::string cache_salt = {};  // prompts share cached prefixes with those of the same salt only
-  int priority = 0;             // higher first
-  bool stream = false;
-  bool include_usage = false;  // a last chunk with the usage
 };
 
 // Fields that the body leaves out, or sets to null, keep `defaults`; fields that nobody knows are

@@ -59,7 +59,7 @@ Json prompt_details(const CacheUse& cache) {
   return json;
 }
 
-void add_usage(Json& body, const ChatUsage& usage) {
+void add_usage(Json& body, const AnswerUsage& usage) {
   const std::int64_t computed_tokens = usage.prompt_tokens - usage.cache.cached_tokens;
   body["usage"] = {{"prompt_tokens", usage.prompt_tokens},
                    {"completion_tokens", usage.completion_tokens},
@@ -147,7 +147,7 @@ Json delta_of(const OutputEvent& event) {
 }  // namespace
 
 std::string completion_body(const ChatHead& head, std::span<const ChatChoice> choices,
-                            const ChatUsage& usage, const Tokenizer* logprobs) {
+                            const AnswerUsage& usage, const Tokenizer* logprobs) {
   Json body = head_json(head, "chat.completion");
   body["choices"] = Json::array();
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -179,7 +179,7 @@ std::string end_chunk(const ChatHead& head, int choice, const ChatEnd& end,
   return chunk(head, choice, Json::object(), &end, logprobs);
 }
 
-std::string usage_chunk(const ChatHead& head, const ChatUsage& usage) {
+std::string usage_chunk(const ChatHead& head, const AnswerUsage& usage) {
   Json json = head_json(head, "chat.completion.chunk");
   json["choices"] = Json::array();
   add_usage(json, usage);

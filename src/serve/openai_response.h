@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "sample/sampler.h"
+#include "serve/answer_usage.h"
 #include "text/output_parser.h"
 #include "text/tokenizer.h"
 
@@ -20,17 +21,6 @@ struct ChatHead {
   std::string id;            // "chatcmpl-…"
   std::int64_t created = 0;  // seconds of Unix time
   std::string model;
-};
-
-// Of all choices: the prompt counts once, times are those of the slowest.
-struct ChatUsage {
-  std::int64_t prompt_tokens = 0;
-  CacheUse cache = {};                 // of the first choice
-  std::int64_t completion_tokens = 0;  // thinking, markers and the stop id included
-  std::int64_t reasoning_tokens = 0;
-  double queue_ms = 0;
-  double prefill_ms = 0;
-  double decode_ms = 0;
 };
 
 // The tokens that a body or chunk accounts for; nullptr if no log-probs were asked for.
@@ -53,7 +43,7 @@ struct ChatChoice {
 };
 
 std::string completion_body(const ChatHead& head, std::span<const ChatChoice> choices,
-                            const ChatUsage& usage, const Tokenizer* logprobs);
+                            const AnswerUsage& usage, const Tokenizer* logprobs);
 
 // The first chunk of a choice.
 std::string role_chunk(const ChatHead& head, int choice);
@@ -63,6 +53,6 @@ std::string delta_chunk(const ChatHead& head, int choice, const OutputEvent& eve
 // The last chunk of a choice.
 std::string end_chunk(const ChatHead& head, int choice, const ChatEnd& end, TokenLogprobs logprobs);
 // Of no choice, after the last.
-std::string usage_chunk(const ChatHead& head, const ChatUsage& usage);
+std::string usage_chunk(const ChatHead& head, const AnswerUsage& usage);
 
 }  // namespace tandem

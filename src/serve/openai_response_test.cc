@@ -30,15 +30,15 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
   choice.answer.content = "7703";
   choice.answer.reasoning = "adding";
   choice.end = {"stop", "END", std::nullopt};
-  const ChatUsage usage{.prompt_tokens = 10,
-                        .cache = {.cached_tokens = 4,
-                                  .replayed_tokens = 2,
-                                  .text_tokens = 8,
-                                  .miss = CacheMiss::kDiffers},
-                        .completion_tokens = 5,
-                        .reasoning_tokens = 2,
-                        .prefill_ms = 20,
-                        .decode_ms = 10};
+  const AnswerUsage usage{.prompt_tokens = 10,
+                          .cache = {.cached_tokens = 4,
+                                    .replayed_tokens = 2,
+                                    .text_tokens = 8,
+                                    .miss = CacheMiss::kDiffers},
+                          .completion_tokens = 5,
+                          .reasoning_tokens = 2,
+                          .prefill_ms = 20,
+                          .decode_ms = 10};
   Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), usage, nullptr));
   EXPECT_EQ(body["timings"]["prefill_tokens_per_s"], 300);
   body.erase("timings");
@@ -54,7 +54,7 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
 
 TEST(OpenAiResponse, says_where_a_prompt_differs_only_if_it_does) {
   const auto details = [](CacheMiss miss) {
-    const ChatUsage usage{.cache = {.text_tokens = 8, .miss = miss}};
+    const AnswerUsage usage{.cache = {.text_tokens = 8, .miss = miss}};
     return Json::parse(usage_chunk(kHead, usage))["usage"]["prompt_tokens_details"];
   };
   for (const auto& [miss, word] : {std::pair{CacheMiss::kNone, "none"},

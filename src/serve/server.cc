@@ -20,16 +20,18 @@ namespace {
 // A body may take a worker for seconds; with a second one the others get through.
 constexpr int kWorkers = 2;
 
-std::vector<Route> routes(const ServedModel& model, const std::string& name, WorkerPool& workers,
-                          RequestTotals& totals, RequestLog& log) {
+std::vector<Route> routes(const ServeContext& context) {
+  const ServedModel& model = context.model;
+  const std::string& name = context.served_name;
   std::vector<Route> routes = {
       {"GET", "/health", health_route(model)},
       {"GET", "/v1/models", model_list_route(model, name)},
       {"GET", "/v1/models/{id}", model_route(model, name)},
-      {"POST", "/v1/chat/completions", ChatRoute(model, name, workers, totals, log)},
-      {"GET", "/live", live_route(model, name, log)},
-      {"GET", "/metrics", metrics_route(model, name, totals)},
-      {"POST", "/flush_cache", flush_route(model, workers)},
+      {"POST", "/v1/chat/completions",
+       generation_route(context, prepare_chat_completion, openai_error_format)},
+      {"GET", "/live", live_route(model, name, context.log)},
+      {"GET", "/metrics", metrics_route(model, name, context.totals)},
+      {"POST", "/flush_cache", flush_route(model, context.workers)},
   };
   for (Route& file : console_routes()) routes.push_back(std::move(file));
   return routes;
@@ -40,9 +42,11 @@ std::vector<Route> routes(const ServedModel& model, const std::string& name, Wor
 class Server::Impl {
  public:
   Impl(const ServedModel& model, const ServerOptions& options)
-      : model_(model), options_(options), workers_(std::make_unique<WorkerPool>(kWorkers)) {
-    if (options_.served_name.empty()) options_.served_name = model.name;
-  }
+      : model_(model),
+        options_(options),
+        workers_(std::make_unique<WorkerPool>(kWorkers)),
+        context_{model, options.served_name.empty() ? model.name : options.served_name, *workers_,
+                 totals_, log_} {}
 
   // In this order: nobody asks any more; what a worker submitted last learns that its client has
   // gone; the engine lets go of every exchange; the network may go.
@@ -60,7 +64,7 @@ class Server::Impl {
          .headers = {{"Access-Control-Allow-Origin", "*"}},
          .refusal = [](int status,
                        const std::string& message) { return error_response(status, message); }},
-        Router(routes(model_, options_.served_name, *workers_, totals_, log_))));
+        Router(routes(context_))));
     return {};
   }
 
@@ -90,8 +94,9 @@ class Server::Impl {
   RequestTotals totals_;
   const SystemClock clock_;
   RequestLog log_{clock_};
-  std::unique_ptr<HttpServer> http_;
   std::unique_ptr<WorkerPool> workers_;
+  const ServeContext context_;
+  std::unique_ptr<HttpServer> http_;
 };
 
 Result<std::unique_ptr<Server>> Server::start(const ServedModel& model,

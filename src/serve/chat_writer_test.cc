@@ -1,10 +1,11 @@
-#include "serve/chat_answer.h"
+#include "serve/chat_writer.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "serve/fake_exchange.h"
+#include "serve/running_answer.h"
 
 namespace tandem {
 namespace {
@@ -13,8 +14,9 @@ using Json = nlohmann::json;
 using Kind = OutputEvent::Kind;
 
 struct Fixture {
-  explicit Fixture(ChatAnswerOptions options)
-      : exchange(std::make_shared<FakeExchange>()), answer(exchange, std::move(options)) {}
+  explicit Fixture(ChatWriterOptions options)
+      : exchange(std::make_shared<FakeExchange>()),
+        answer(exchange, std::make_unique<ChatWriter>(exchange, options), options.choices) {}
   void begin() {
     answer.begin([this] { ++cancelled; });
   }
@@ -35,7 +37,7 @@ struct Fixture {
   }
 
   std::shared_ptr<FakeExchange> exchange;
-  ChatAnswer answer;
+  RunningAnswer answer;
   int cancelled = 0;
 };
 
@@ -52,7 +54,7 @@ AnswerResult failed() {
                      .usage = {}}};
 }
 
-TEST(ChatAnswer, joins_the_events_of_each_choice) {
+TEST(ChatWriter, joins_the_events_of_each_choice) {
   Fixture f({.choices = 2, .prompt_tokens = 7});
   f.begin();
   f.answer.on_events(1, {{Kind::kContent, "b"}}, SampledToken{});
@@ -73,7 +75,7 @@ TEST(ChatAnswer, joins_the_events_of_each_choice) {
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["reasoning_tokens"], 1);
 }
 
-TEST(ChatAnswer, counts_the_cached_tokens_of_the_first_choice_only) {
+TEST(ChatWriter, counts_the_cached_tokens_of_the_first_choice_only) {
   Fixture f({.choices = 2, .prompt_tokens = 7});
   f.begin();
   AnswerResult first = ended(AnswerEnd::kStop, 1);
@@ -85,7 +87,7 @@ TEST(ChatAnswer, counts_the_cached_tokens_of_the_first_choice_only) {
   EXPECT_EQ(f.body()["usage"]["prompt_tokens_details"]["cached_tokens"], 3);
 }
 
-TEST(ChatAnswer, streams_role_deltas_end_usage_and_done_in_this_order) {
+TEST(ChatWriter, streams_role_deltas_end_usage_and_done_in_this_order) {
   Fixture f({.choices = 1, .prompt_tokens = 7, .stream = true, .include_usage = true});
   f.begin();
   f.answer.on_events(0, {{Kind::kReasoning, "hm"}}, SampledToken{});
@@ -116,7 +118,7 @@ TEST(ChatAnswer, streams_role_deltas_end_usage_and_done_in_this_order) {
   EXPECT_EQ(frames[7], "[DONE]");
 }
 
-TEST(ChatAnswer, log_probs_of_a_stream_are_those_of_every_token_in_order) {
+TEST(ChatWriter, log_probs_of_a_stream_are_those_of_every_token_in_order) {
   const auto tokenizer =
       Tokenizer::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/demo", 4096).value();
   Fixture f({.choices = 1, .stream = true, .logprobs = tokenizer.get()});
@@ -136,7 +138,7 @@ TEST(ChatAnswer, log_probs_of_a_stream_are_those_of_every_token_in_order) {
   EXPECT_EQ(logprobs, (std::vector<double>{-1, -2, -3}));
 }
 
-TEST(ChatAnswer, what_comes_before_the_beginning_waits_for_it) {
+TEST(ChatWriter, what_comes_before_the_beginning_waits_for_it) {
   Fixture f({.choices = 1, .stream = true});
   f.answer.on_events(0, {{Kind::kContent, "early"}}, SampledToken{});
   f.answer.on_end(0, ended(AnswerEnd::kStop, 1));
@@ -148,7 +150,7 @@ TEST(ChatAnswer, what_comes_before_the_beginning_waits_for_it) {
   EXPECT_EQ(frames[1]["choices"][0]["delta"]["content"], "early");
 }
 
-TEST(ChatAnswer, a_refused_choice_refuses_all) {
+TEST(ChatWriter, a_refused_choice_refuses_all) {
   Fixture f({.choices = 2});
   f.answer.on_events(0, {{Kind::kContent, "early"}}, SampledToken{});
   f.answer.refuse({.status = 429});
@@ -156,7 +158,7 @@ TEST(ChatAnswer, a_refused_choice_refuses_all) {
   EXPECT_EQ(f.exchange->response->status, 429);
 }
 
-TEST(ChatAnswer, a_choice_that_fails_ends_and_cancels_all) {
+TEST(ChatWriter, a_choice_that_fails_ends_and_cancels_all) {
   Fixture whole({.choices = 2});
   whole.begin();
   whole.answer.on_end(0, failed());
@@ -176,7 +178,7 @@ TEST(ChatAnswer, a_choice_that_fails_ends_and_cancels_all) {
   EXPECT_TRUE(stream.exchange->finished);
 }
 
-TEST(ChatAnswer, an_answer_that_the_server_ended_says_abort) {
+TEST(ChatWriter, an_answer_that_the_server_ended_says_abort) {
   Fixture f({.choices = 1});
   f.begin();
   f.answer.on_events(0, {{Kind::kContent, "half"}}, SampledToken{});

@@ -1,0 +1,71 @@
+#include "serve/generation.h"
+
+#include <utility>
+
+#include "serve/random_bits.h"
+#include "serve/running_answer.h"
+
+namespace tandem {
+namespace {
+
+// Passes on to `answer` what the engine reports of one choice.
+std::unique_ptr<TokenSink> choice_sink(const ServeContext& context, AnswerStream stream,
+                                       const std::shared_ptr<HttpExchange>& exchange,
+                                       const std::shared_ptr<RunningAnswer>& answer, int choice) {
+  return std::make_unique<AnswerSink>(
+      std::move(stream),
+      [exchange, answer, choice](std::vector<OutputEvent> events, const SampledToken* token) {
+        auto sampled = token != nullptr ? std::optional(*token) : std::nullopt;
+        exchange->post([answer, choice, events = std::move(events), sampled] {
+          answer->on_events(choice, events, sampled);
+        });
+      },
+      [exchange, answer, choice, &totals = context.totals](const AnswerResult& result) {
+        totals.add(result.result);
+        exchange->post([answer, choice, result] { answer->on_end(choice, result); });
+      });
+}
+
+}  // namespace
+
+void start_generation(const ServeContext& context, Generation generation,
+                      const std::shared_ptr<HttpExchange>& exchange,
+                      std::unique_ptr<AnswerWriter> writer, ErrorFormat error_format) {
+  // Shared by the sinks of all choices, which the engine owns.
+  const auto answer =
+      std::make_shared<RunningAnswer>(exchange, std::move(writer), generation.answers());
+  Engine* const engine = context.model.engine.get();
+  const std::uint64_t seed = generation.seed ? *generation.seed : random_bits();
+  std::vector<RequestId> ids;
+  for (int number = 0; number < generation.answers(); ++number) {
+    const int prompt_index = number / generation.choices;
+    const int choice = number % generation.choices;
+    const GenerationPrompt& prompt = generation.prompts[static_cast<std::size_t>(prompt_index)];
+    SamplingParams sampling = generation.sampling;
+    sampling.seed = seed + static_cast<std::uint64_t>(choice);
+    const auto id = engine->submit(
+        {.prompt = prompt.ids,
+         .sampling = std::move(sampling),
+         .max_tokens = generation.max_tokens,
+         .stop_ids = generation.stop_ids,
+         .cache = {.salt = generation.cache_salt},
+         .tenant = generation.tenant,
+         .priority = generation.priority,
+         .deadline = generation.deadline},
+        context.log.watch(static_cast<std::int64_t>(prompt.ids.size()),
+                          choice_sink(context, prompt.answer_stream(), exchange, answer, number)));
+    if (!id) {
+      for (const RequestId submitted : ids) engine->cancel(submitted);
+      exchange->post([answer, response = error_format(id.error())] { answer->refuse(response); });
+      return;
+    }
+    ids.push_back(*id);
+  }
+  exchange->post([answer, engine, ids = std::move(ids)] {
+    answer->begin([engine, ids] {
+      for (const RequestId id : ids) engine->cancel(id);
+    });
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,51 @@
+// What every protocol asks of the engine: prompts, each answered by one or more choices.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "memory/namespace_key.h"
+#include "sample/sampler.h"
+#include "schedule/waiting_line.h"
+#include "serve/answer_writer.h"
+#include "serve/http.h"
+#include "serve/refusal.h"
+#include "serve/serve_context.h"
+#include "text/answer_stream.h"
+
+namespace tandem {
+
+struct GenerationPrompt {
+  std::vector<TokenId> ids;
+  std::function<AnswerStream()> answer_stream;  // makes the one of a choice
+};
+
+struct Generation {
+  std::vector<GenerationPrompt> prompts = {};  // >= 1
+  int choices = 1;                             // of each prompt
+  SamplingParams sampling = {};                // without a seed
+  // nullopt: a random one. Choice i of a prompt is choice 0 of the seed i further.
+  std::optional<std::uint64_t> seed = {};
+  std::int64_t max_tokens = -1;  // of a choice; -1: what the context leaves
+  std::vector<TokenId> stop_ids = {};
+  std::string cache_salt = {};
+  TenantId tenant = {};
+  int priority = 0;
+  std::optional<TimePoint> deadline = {};  // to be admitted by
+
+  int answers() const { return static_cast<int>(prompts.size()) * choices; }
+};
+
+// Submits every choice; `writer` then hears of them on the network thread. The engine takes all or
+// none: if it refuses one, the exchange is answered with what `error_format` makes of it. If the
+// client leaves, the choices are cancelled. For a worker thread.
+void start_generation(const ServeContext& context, Generation generation,
+                      const std::shared_ptr<HttpExchange>& exchange,
+                      std::unique_ptr<AnswerWriter> writer, ErrorFormat error_format);
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+#include "serve/running_answer.h"
+
+#include <utility>
+
+namespace tandem {
+
+RunningAnswer::RunningAnswer(std::shared_ptr<HttpExchange> exchange,
+                             std::unique_ptr<AnswerWriter> writer, int choices)
+    : exchange_(std::move(exchange)), writer_(std::move(writer)), open_choices_(choices) {}
+
+void RunningAnswer::begin(std::function<void()> cancel) {
+  cancel_ = std::move(cancel);
+  state_ = State::kAnswering;
+  exchange_->on_gone(cancel_);
+  writer_->begin();
+  for (const auto& call : std::exchange(early_, {})) call();
+}
+
+void RunningAnswer::refuse(HttpResponse response) {
+  state_ = State::kDone;
+  early_.clear();
+  exchange_->respond(std::move(response));
+}
+
+void RunningAnswer::on_events(int choice, std::vector<OutputEvent> events,
+                              std::optional<SampledToken> token) {
+  if (state_ == State::kWaiting) {
+    early_.push_back([this, choice, events = std::move(events), token = std::move(token)] {
+      on_events(choice, events, token);
+    });
+    return;
+  }
+  if (state_ == State::kDone) return;
+  writer_->on_events(choice, events, token ? &*token : nullptr);
+}
+
+void RunningAnswer::on_end(int choice, const AnswerResult& result) {
+  if (state_ == State::kWaiting) {
+    early_.push_back([this, choice, result] { on_end(choice, result); });
+    return;
+  }
+  if (state_ == State::kDone) return;
+  if (result.result.reason == FinishReason::kError) {
+    state_ = State::kDone;
+    cancel_();
+    return writer_->fail(result.result.status);
+  }
+  writer_->on_end(choice, result);
+  if (--open_choices_ > 0) return;
+  state_ = State::kDone;
+  writer_->complete();
+}
+
+}  // namespace tandem

@@ -1,0 +1,42 @@
+// Between the engine and a response format: puts what the loop thread reports in order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/answer_sink.h"
+#include "serve/answer_writer.h"
+#include "serve/http.h"
+
+namespace tandem {
+
+// Belongs to the network thread. What comes before begin() waits for it; what comes after the
+// answer was completed, has failed or was refused is dropped.
+class RunningAnswer {
+ public:
+  RunningAnswer(std::shared_ptr<HttpExchange> exchange, std::unique_ptr<AnswerWriter> writer,
+                int choices);
+
+  // The engine has taken every choice. `cancel` ends all of its work for this answer; it is called
+  // if the client leaves or a choice fails.
+  void begin(std::function<void()> cancel);
+  // The engine has refused a choice.
+  void refuse(HttpResponse response);
+
+  void on_events(int choice, std::vector<OutputEvent> events, std::optional<SampledToken> token);
+  void on_end(int choice, const AnswerResult& result);
+
+ private:
+  enum class State { kWaiting, kAnswering, kDone };
+
+  const std::shared_ptr<HttpExchange> exchange_;
+  const std::unique_ptr<AnswerWriter> writer_;
+  State state_ = State::kWaiting;
+  std::vector<std::function<void()>> early_;  // calls that came before begin()
+  std::function<void()> cancel_;
+  int open_choices_;
+};
+
+}  // namespace tandem
