@@ -10,6 +10,14 @@
 namespace tandem {
 namespace {
 
+// What the choices of one chat share.
+struct ChatPrompt {
+  ChatPrompt(Prompt rendered, ChatRequest request)
+      : prompt(std::move(rendered)), chat(std::move(request)) {}
+  Prompt prompt;
+  ChatRequest chat;
+};
+
 std::string completion_id() {
   return fmt::format("chatcmpl-{:016x}{:08x}", random_bits(), random_bits() >> 32);
 }
@@ -53,19 +61,18 @@ Accepted<Generation> chat_generation(const ServeContext& context, const ChatRequ
   if (!model.chat_format) {
     return refuse({StatusCode::kInvalidArgument, "the model has no tokenizer, so it cannot chat"});
   }
-  if (chat.tool_choice == ToolChoice::kRequired && model.chat_family != ChatFamily::kK3) {
-    return refuse({StatusCode::kInvalidArgument,
-                   "\"required\" is not supported: this model's chat format cannot say it",
-                   "tool_choice"});
-  }
   Prompt prompt = TRY(model.chat_format->render(chat));
   const auto fits = check_prompt_length(context, prompt.ids.size(), "messages");
   if (!fits) return tl::unexpected(fits.error());
   Generation generation = generation_of(context, fields);
-  generation.prompts.push_back({.ids = std::move(prompt.ids), .answer_stream = {}});
-  generation.prompts.back().answer_stream = [&model, prompt = std::move(prompt), chat,
-                                             stop = fields.stop] {
-    return model.answer_stream(prompt, chat, stop);
+  GenerationPrompt& added = generation.prompts.emplace_back(
+      GenerationPrompt{.ids = std::move(prompt.ids), .answer_stream = {}});
+  const auto shared = std::make_shared<const ChatPrompt>(std::move(prompt), chat);
+  added.answer_stream = [&model, shared, stop = fields.stop] {
+    return model.answer_stream(shared->prompt, shared->chat, stop);
+  };
+  added.constraint = [&model, shared] {
+    return model.chat_constraint(shared->chat, shared->prompt);
   };
   return generation;
 }

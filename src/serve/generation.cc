@@ -26,6 +26,26 @@ std::unique_ptr<TokenSink> choice_sink(const ServeContext& context, AnswerStream
       });
 }
 
+Result<RequestId> submit_choice(const ServeContext& context, const Generation& generation,
+                                const GenerationPrompt& prompt, std::uint64_t seed,
+                                std::unique_ptr<TokenSink> sink) {
+  SamplingParams sampling = generation.sampling;
+  sampling.seed = seed;
+  std::unique_ptr<TokenConstraint> constraint;
+  if (prompt.constraint) constraint = TRY(prompt.constraint());
+  return context.model.engine->submit(
+      {.prompt = prompt.ids,
+       .sampling = std::move(sampling),
+       .max_tokens = generation.max_tokens,
+       .stop_ids = generation.stop_ids,
+       .constraint = std::move(constraint),
+       .cache = {.salt = generation.cache_salt},
+       .tenant = generation.tenant,
+       .priority = generation.priority,
+       .deadline = generation.deadline},
+      context.log.watch(static_cast<std::int64_t>(prompt.ids.size()), std::move(sink)));
+}
+
 }  // namespace
 
 void start_generation(const ServeContext& context, Generation generation,
@@ -41,19 +61,9 @@ void start_generation(const ServeContext& context, Generation generation,
     const int prompt_index = number / generation.choices;
     const int choice = number % generation.choices;
     const GenerationPrompt& prompt = generation.prompts[static_cast<std::size_t>(prompt_index)];
-    SamplingParams sampling = generation.sampling;
-    sampling.seed = seed + static_cast<std::uint64_t>(choice);
-    const auto id = engine->submit(
-        {.prompt = prompt.ids,
-         .sampling = std::move(sampling),
-         .max_tokens = generation.max_tokens,
-         .stop_ids = generation.stop_ids,
-         .cache = {.salt = generation.cache_salt},
-         .tenant = generation.tenant,
-         .priority = generation.priority,
-         .deadline = generation.deadline},
-        context.log.watch(static_cast<std::int64_t>(prompt.ids.size()),
-                          choice_sink(context, prompt.answer_stream(), exchange, answer, number)));
+    const auto id =
+        submit_choice(context, generation, prompt, seed + static_cast<std::uint64_t>(choice),
+                      choice_sink(context, prompt.answer_stream(), exchange, answer, number));
     if (!id) {
       for (const RequestId submitted : ids) engine->cancel(submitted);
       exchange->post([answer, response = error_format(id.error())] { answer->refuse(response); });

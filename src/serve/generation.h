@@ -23,6 +23,8 @@ namespace tandem {
 struct GenerationPrompt {
   std::vector<TokenId> ids;
   std::function<AnswerStream()> answer_stream;  // makes the one of a choice
+  // Makes what a choice has to follow; null or a nullptr result: nothing.
+  std::function<Result<std::unique_ptr<TokenConstraint>>()> constraint = nullptr;
 };
 
 struct Generation {

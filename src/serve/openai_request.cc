@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "serve/answer_format.h"
 #include "serve/json_fields.h"
 #include "serve/openai_messages.h"
 
@@ -23,7 +24,6 @@ struct Draft {
   bool logprobs = false;
   std::optional<std::int64_t> top_logprobs;
   bool has_stream_options = false;
-  std::string named_tool;  // of tool_choice
 };
 
 Result<void> read_effort(const JsonValue& value, const std::string& field, Draft& draft) {
@@ -89,7 +89,7 @@ Result<void> read_tool_choice(const JsonValue& value, const std::string& field, 
     const JsonValue* function = find_member(value, "function");
     const JsonValue* name = function == nullptr ? nullptr : find_member(*function, "name");
     if (name == nullptr) return bad_field(field + ".function.name", "is required");
-    draft.named_tool = TRY(read_string(*name, field + ".function.name"));
+    draft.request.chat.named_tool = TRY(read_string(*name, field + ".function.name"));
     choice = ToolChoice::kNamed;
     return {};
   }
@@ -113,15 +113,6 @@ Result<void> read_stream_options(const JsonValue& value, const std::string& fiel
   if (usage == nullptr || is_null(*usage)) return {};
   draft.request.include_usage = TRY(read_bool(*usage, field + ".include_usage"));
   return {};
-}
-
-// Only plain text; anything else would be promised and not kept.
-Result<void> read_response_format(const JsonValue& value, const std::string& field, Draft&) {
-  TRY(expect_object(value, field));
-  const JsonValue* type = find_member(value, "type");
-  if (type == nullptr) return bad_field(field + ".type", "is required");
-  if (TRY(read_string(*type, field + ".type")) == "text") return {};
-  return bad_field(field + ".type", "only \"text\" is supported");
 }
 
 Result<void> read_cache_salt(const JsonValue& value, const std::string& field, Draft& draft) {
@@ -235,7 +226,11 @@ constexpr Field kFields[] = {
        d.request.chat.continue_final_message = TRY(read_bool(v, f));
        return {};
      }},
-    {"response_format", read_response_format},
+    {"parallel_tool_calls",
+     [](Value v, Name f, Draft& d) -> Result<void> {
+       d.request.chat.parallel_tool_calls = TRY(read_bool(v, f));
+       return {};
+     }},
     {"cache_salt", read_cache_salt},
     {"priority",
      [](Value v, Name f, Draft& d) -> Result<void> {
@@ -253,26 +248,17 @@ constexpr const char* kUnsupported[] = {
     "best_of",
     "chat_template",
     "documents",
-    "ebnf",
     "echo",
     "functions",
-    "grammar",
-    "guided_choice",
-    "guided_grammar",
-    "guided_json",
-    "guided_regex",
     "ignore_eos",
     "input_ids",
-    "json_schema",
     "logit_bias",
     "min_tokens",
     "prompt_logprobs",
     "prompt_token_ids",
-    "regex",
     "stop_regex",
     "stop_token_ids",
     "structural_tag",
-    "structured_outputs",
     "use_beam_search",
     "custom_logit_processor",
 };
@@ -301,11 +287,12 @@ Result<void> check_tool_choice(const Draft& draft) {
     return bad_field("tool_choice", "asks for a tool, but no tools are given");
   }
   if (choice == ToolChoice::kRequired) return {};
-  if (!draft.conversation.tool_names.contains(draft.named_tool)) {
+  const std::string& name = draft.request.chat.named_tool;
+  if (!draft.conversation.tool_names.contains(name)) {
     return bad_field("tool_choice.function.name",
-                     fmt::format("no tool \"{}\" is given", draft.named_tool.substr(0, 60)));
+                     fmt::format("no tool \"{}\" is given", name.substr(0, 60)));
   }
-  return bad_field("tool_choice", "naming the tool is not supported; \"required\" is");
+  return {};
 }
 
 Result<void> check_together(Draft& draft) {
@@ -344,6 +331,7 @@ Result<ChatCompletionRequest> parse_chat_completion(std::string_view body,
       return bad_field(name, "is not supported");
     }
   }
+  draft.request.chat.response_format = TRY(read_answer_format(object));
   TRY(check_together(draft));
   draft.request.chat.messages = std::move(draft.conversation.messages);
   if (draft.conversation.continue_last) draft.request.chat.continue_final_message = true;
