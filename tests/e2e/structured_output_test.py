@@ -90,7 +90,7 @@ class StructuredOutput(unittest.TestCase):
         self.assertEqual(choice["finish_reason"], "length")
         self.assertRegex(choice["message"]["content"], "^x+$")
 
-    def test_case_c60_tool_choice_is_kept(self):
+    def test_c60_tool_choice_is_kept(self):
         fields = dict(tools=[TIMER, STRICT], temperature=0, reasoning_effort="none", max_tokens=600,
                       parallel_tool_calls=False)
         named = {"type": "function", "function": {"name": "log_mood"}}
@@ -112,7 +112,7 @@ class StructuredOutput(unittest.TestCase):
                                  **{**fields, "reasoning_effort": "max"})["choices"]
         self.assertEqual(auto["message"]["tool_calls"][0]["function"]["name"], "set_timer")
 
-    def test_case_c63_bad_sources_are_refused_fast_and_streams_go_on(self):
+    def test_c63_bad_sources_are_refused_fast_and_streams_go_on(self):
         alone = joined(self.server.stream(STORY, temperature=0, max_tokens=300))
         answers = []
         streams = [threading.Thread(target=lambda: answers.append(
