@@ -33,11 +33,17 @@ Result<RequestId> submit_choice(const ServeContext& context, const Generation& g
   sampling.seed = seed;
   std::unique_ptr<TokenConstraint> constraint;
   if (prompt.constraint) constraint = TRY(prompt.constraint());
+  std::vector<TokenId> stop_ids = generation.stop_ids;
+  if (constraint) {
+    // A text that is complete ends, whatever stop ids were asked for.
+    const auto& ends = context.model.stop_ids;
+    stop_ids.insert(stop_ids.end(), ends.begin(), ends.end());
+  }
   return context.model.engine->submit(
       {.prompt = prompt.ids,
        .sampling = std::move(sampling),
        .max_tokens = generation.max_tokens,
-       .stop_ids = generation.stop_ids,
+       .stop_ids = std::move(stop_ids),
        .constraint = std::move(constraint),
        .cache = {.salt = generation.cache_salt},
        .tenant = generation.tenant,
