@@ -7,6 +7,7 @@ class App;
 
 namespace tandem {
 
+void add_bench_command(CLI::App& app, int& exit_code);
 void add_make_random_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
 
   occupy_closed_streams();
   int exit_code = 0;
+  tandem::add_bench_command(app, exit_code);
   tandem::add_make_random_command(app, exit_code);
   tandem::add_plan_command(app, exit_code);
   tandem::add_run_command(app, exit_code);
