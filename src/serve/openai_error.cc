@@ -31,12 +31,6 @@ std::string shortened(std::string text) {
   return text + "…";
 }
 
-// "temperature: expected ..."; many messages begin with their field already.
-std::string message_with_field(const Status& status) {
-  if (status.field.empty() || status.message.starts_with(status.field)) return status.message;
-  return status.field + ": " + status.message;
-}
-
 HttpResponse response_of(int status, std::string body) {
   HttpResponse response{.status = status, .body = std::move(body)};
   if (status == 429 || status == 503) response.headers.push_back({"Retry-After", "1"});
@@ -61,8 +55,15 @@ std::string error_body(int status, const std::string& message, const std::string
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::string client_message(const Status& status) {
+  if (status.field.empty() || status.message.starts_with(status.field)) {
+    return shortened(status.message);
+  }
+  return shortened(status.field + ": " + status.message);
+}
+
 std::string error_body(const Status& status, const std::string& code) {
-  return error_body(http_status(status.code), message_with_field(status), status.field, code);
+  return error_body(http_status(status.code), client_message(status), status.field, code);
 }
 
 HttpResponse error_response(int status, const std::string& message) {

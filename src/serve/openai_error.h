@@ -9,10 +9,14 @@
 
 namespace tandem {
 
+// "temperature: expected ...": the message with its field in front, where it does not begin with it
+// already; cut where a client's text makes it long, perhaps within a character.
+std::string client_message(const Status& status);
+
 // `code` is a word that programs look for, such as "model_not_found"; empty for none.
 std::string error_body(int status, const std::string& message, const std::string& param = {},
                        const std::string& code = {});
-// The same of a Status: param is its field, which the message begins with.
+// The same of a Status: param is its field.
 std::string error_body(const Status& status, const std::string& code = {});
 
 HttpResponse error_response(int status, const std::string& message);

@@ -10,6 +10,8 @@
 #include "serve/console.h"
 #include "serve/http_server.h"
 #include "serve/live_route.h"
+#include "serve/messages_error.h"
+#include "serve/messages_route.h"
 #include "serve/model_routes.h"
 #include "serve/openai_error.h"
 #include "serve/router.h"
@@ -29,6 +31,8 @@ std::vector<Route> routes(const ServeContext& context) {
       {"GET", "/v1/models/{id}", model_route(model, name)},
       {"POST", "/v1/chat/completions",
        generation_route(context, prepare_chat_completion, openai_error_format)},
+      {"POST", "/v1/messages", generation_route(context, prepare_messages, messages_error_format)},
+      {"POST", "/v1/messages/count_tokens", count_tokens_route(context)},
       {"GET", "/live", live_route(model, name, context.log)},
       {"GET", "/metrics", metrics_route(model, name, context.totals)},
       {"POST", "/flush_cache", flush_route(model, context.workers)},

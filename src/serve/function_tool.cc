@@ -1,0 +1,37 @@
+#include "serve/function_tool.h"
+
+#include <string>
+#include <utility>
+
+#include "serve/json_fields.h"
+
+namespace tandem {
+namespace {
+
+void add_member(JsonValue& object, std::string key, JsonValue value) {
+  object.kind = JsonValue::Kind::kObject;
+  object.keys.push_back(std::move(key));
+  object.items.push_back(std::move(value));
+}
+
+}  // namespace
+
+JsonValue function_tool(const JsonValue& tool, std::string_view schema_key) {
+  JsonValue function;
+  for (const auto& [key, name] : {std::pair<std::string_view, const char*>{"name", "name"},
+                                  {"description", "description"},
+                                  {schema_key, "parameters"},
+                                  {"strict", "strict"}}) {
+    const JsonValue* value = find_member(tool, key);
+    if (value != nullptr && !is_null(*value)) add_member(function, name, *value);
+  }
+  JsonValue type;
+  type.kind = JsonValue::Kind::kString;
+  type.text = "function";
+  JsonValue wrapped;
+  add_member(wrapped, "type", std::move(type));
+  add_member(wrapped, "function", std::move(function));
+  return wrapped;
+}
+
+}  // namespace tandem

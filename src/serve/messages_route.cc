@@ -1,0 +1,73 @@
+#include "serve/messages_route.h"
+
+#include <new>
+#include <utility>
+
+#include "serve/chat_route.h"
+#include "serve/messages_error.h"
+#include "serve/messages_request.h"
+#include "serve/messages_writer.h"
+#include "serve/random_bits.h"
+#include "serve/respelling.h"
+
+namespace tandem {
+namespace {
+
+Refusal respelt(Refusal refusal) {
+  return {messages_error(std::move(refusal.status)), std::move(refusal.code)};
+}
+
+Accepted<std::size_t> count_tokens(const ServeContext& context, const HttpRequest& http) {
+  const ServedModel& model = context.model;
+  const auto request =
+      TRY(parse_messages_request(http.body, model.default_sampling(), MessagesPurpose::kCount));
+  const auto known = check_model(context, request.model);
+  if (!known) return tl::unexpected(known.error());
+  if (!model.chat_format) {
+    return refuse({StatusCode::kInvalidArgument, "the model has no tokenizer, so it cannot chat"});
+  }
+  return TRY(model.chat_format->render(request.chat).map_error(messages_error)).ids.size();
+}
+
+HttpResponse count_response(const ServeContext& context, const HttpRequest& http) {
+  try {
+    const auto count = count_tokens(context, http);
+    if (!count) return messages_error_format(count.error());
+    return {.body = fmt::format(R"({{"input_tokens":{}}})", *count)};
+  } catch (const std::bad_alloc&) {
+    return messages_error_format(
+        Status{StatusCode::kUnavailable, "no memory for this request; try again later"});
+  }
+}
+
+}  // namespace
+
+Accepted<PreparedAnswer> prepare_messages(const ServeContext& context, const HttpRequest& http) {
+  const auto request = TRY(parse_messages_request(http.body, context.model.default_sampling(),
+                                                  MessagesPurpose::kAnswer));
+  const auto known = check_model(context, request.model);
+  if (!known) return tl::unexpected(known.error());
+  auto generation = chat_generation(context, request.chat, request).map_error(respelt);
+  if (!generation) return tl::unexpected(generation.error());
+  respell_constraints(*generation, messages_error);
+  const MessagesWriterOptions options{
+      .head = {fmt::format("msg_{:016x}{:08x}", random_bits(), random_bits() >> 32),
+               context.served_name},
+      .prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size()),
+      .stream = request.stream};
+  return PreparedAnswer{.generation = *std::move(generation),
+                        .make_writer = [options](std::shared_ptr<HttpExchange> exchange) {
+                          return std::make_unique<MessagesWriter>(std::move(exchange), options);
+                        }};
+}
+
+HttpHandler count_tokens_route(const ServeContext& context) {
+  return [&context](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
+    context.workers.run(WorkerPool::Job([&context, request = std::move(request), exchange] {
+      exchange->post(
+          [exchange, response = count_response(context, request)] { exchange->respond(response); });
+    }));
+  };
+}
+
+}  // namespace tandem

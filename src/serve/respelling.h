@@ -1,0 +1,30 @@
+// Errors of a chat request (text/chat.h) in the words of the protocol that it came by.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "serve/generation.h"
+
+namespace tandem {
+
+// `error` with its field, and that field at the front of its message, put as `field`.
+inline Status with_field(Status error, std::string field) {
+  if (error.message.starts_with(error.field)) {
+    error.message.replace(0, error.field.size(), field);
+  }
+  error.field = std::move(field);
+  return error;
+}
+
+// A generation's grammars are compiled when it starts; so their errors are respelt by then.
+inline void respell_constraints(Generation& generation, Status (*respelt)(Status)) {
+  for (GenerationPrompt& prompt : generation.prompts) {
+    if (!prompt.constraint) continue;
+    prompt.constraint = [make = std::move(prompt.constraint), respelt] {
+      return make().map_error(respelt);
+    };
+  }
+}
+
+}  // namespace tandem
