@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "text/utf8.h"
+
 namespace tandem {
 namespace {
 
@@ -173,7 +175,8 @@ Result<JsonValue> parse_json(std::string_view text) {
   } catch (const nlohmann::json::exception& exception) {
     error = exception.what();
   }
-  if (!ok) return invalid("{}", error);
+  // The parser quotes what it has read, up to the middle of a character.
+  if (!ok) return invalid("{}", repair_utf8(error));
   return builder.take();
 }
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "text/utf8.h"
+
 namespace tandem {
 namespace {
 
@@ -60,6 +62,12 @@ TEST(JsonText, refuses_what_is_not_json_and_what_nests_too_deep) {
   EXPECT_FALSE(parse_json("1e999"));
   EXPECT_TRUE(parse_json(std::string(256, '[') + std::string(256, ']')));
   EXPECT_EQ(respell(std::string(100'000, '[')), "error: nested deeper than 256");
+}
+
+TEST(JsonText, errors_are_whole_characters) {
+  const auto parsed = parse_json("{\"a\"é");
+  ASSERT_FALSE(parsed);
+  EXPECT_TRUE(is_valid_utf8(parsed.error().message)) << parsed.error().message;
 }
 
 }  // namespace
