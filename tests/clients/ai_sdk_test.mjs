@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict';
 import {after, before, test} from 'node:test';
 import {
-  assertCancelled, endless, load, startServer, story, sum, weather, weatherAnswer, weatherArguments, weatherQuestion,
+  assertCancelled, assertPerson, endless, load, personQuestion, personSchema, startServer, story, sum, weather,
+  weatherAnswer, weatherArguments, weatherQuestion,
 } from './harness.mjs';
 
-const {APICallError, generateText, jsonSchema, stepCountIs, streamText, tool} = load('ai');
+const {
+  APICallError, generateObject, generateText, jsonSchema, stepCountIs, streamObject, streamText, tool,
+} = load('ai');
 const {createOpenAICompatible} = load('@ai-sdk/openai-compatible');
 
 let server;
@@ -13,7 +16,9 @@ let model;
 let greedy;
 before(async () => {
   server = await startServer();
-  model = createOpenAICompatible({name: 'tandem', baseURL: `${server.url}/v1`, includeUsage: true});
+  model = createOpenAICompatible({
+    name: 'tandem', baseURL: `${server.url}/v1`, includeUsage: true, supportsStructuredOutputs: true,
+  });
   greedy = {model: model('demo'), temperature: 0, maxRetries: 0};
 });
 after(() => server?.stop());
@@ -82,6 +87,27 @@ test('a streamed tool call is the same', async () => {
   assert.ok(pieces.length > 1, 'the arguments came in one piece');
   assert.deepEqual(asked, [weatherArguments]);
   assert.equal(await stream.text, weatherAnswer);
+});
+
+test('an object follows its schema, whole and streamed', async () => {
+  const fields = {...greedy, prompt: personQuestion, schema: jsonSchema(personSchema)};
+  const whole = await generateObject(fields);
+  assertPerson(whole.object);
+  const stream = streamObject(fields);
+  let parts = 0;
+  for await (const _ of stream.partialObjectStream) parts++;
+  assert.deepEqual(await stream.object, whole.object);
+  assert.ok(parts > 1, 'the object came in one piece');
+});
+
+test('a tool that is demanded is called', async () => {
+  const asked = [];
+  const answer = await generateText({
+    ...greedy, messages: sum, tools: weatherTool(asked), toolChoice: {type: 'tool', toolName: 'get_weather'},
+    maxOutputTokens: 2000,
+  });
+  assert.equal(answer.finishReason, 'tool-calls');
+  assert.equal(typeof asked[0].city, 'string');
 });
 
 test('a refusal is an error with its status and field, not to be tried again', async () => {

@@ -34,6 +34,25 @@ export const timer = {
   parameters: {type: 'object', properties: {minutes: {type: 'number'}}, required: ['minutes']},
 };
 
+// The model knows how to describe a person; the schema wants it otherwise.
+export const personQuestion = 'Describe a person as JSON.';
+export const personSchema = {
+  type: 'object',
+  properties: {
+    name: {type: 'string', minLength: 1, maxLength: 12},
+    age: {type: 'integer', minimum: 18, maximum: 99},
+    mood: {enum: ['good', 'bad']},
+  },
+  required: ['name', 'age', 'mood'],
+  additionalProperties: false,
+};
+export function assertPerson(value) {
+  assert.deepEqual(Object.keys(value).sort(), ['age', 'mood', 'name']);
+  assert.ok(value.name.length >= 1 && value.name.length <= 12, value.name);
+  assert.ok(Number.isInteger(value.age) && value.age >= 18 && value.age <= 99, `${value.age}`);
+  assert.ok(['good', 'bad'].includes(value.mood), value.mood);
+}
+
 const live = async (server) => (await fetch(`${server.url}/live`)).json();
 
 // The last request ended by its client, and the server runs none any more.

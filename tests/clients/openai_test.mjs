@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import {after, before, test} from 'node:test';
 import {
-  assertCancelled, endless, load, startServer, story, sum, timer, user, weather, weatherAnswer, weatherArguments,
-  weatherQuestion,
+  assertCancelled, assertPerson, endless, load, personQuestion, personSchema, startServer, story, sum, timer, user,
+  weather, weatherAnswer, weatherArguments, weatherQuestion,
 } from './harness.mjs';
 
 const OpenAI = load('openai');
@@ -115,6 +115,46 @@ test('the package runs tools by itself, whole and streamed', async () => {
     });
     assert.equal(await runner.finalContent(), weatherAnswer);
     assert.deepEqual(asked, [weatherArguments]);
+  }
+});
+
+test('an answer follows its schema and is parsed, whole and streamed', async () => {
+  const fields = {
+    model: 'demo', temperature: 0, messages: user(personQuestion),
+    response_format: {type: 'json_schema', json_schema: {name: 'person', strict: true, schema: personSchema}},
+  };
+  const whole = (await completions.parse(fields)).choices[0].message;
+  assertPerson(whole.parsed);
+  const streamed = (await completions.stream(fields).finalChatCompletion()).choices[0].message;
+  assert.deepEqual(JSON.parse(streamed.content), whole.parsed);
+});
+
+test('a schema that means nothing is refused by name', async () => {
+  const schema = {type: 'object', properties: {age: {type: 'strnig'}}};
+  await assert.rejects(
+    ask({messages: sum, response_format: {type: 'json_schema', json_schema: {name: 'person', schema}}}),
+    (error) => {
+      assert.ok(error instanceof OpenAI.BadRequestError, `${error}`);
+      assert.match(error.param, /^response_format/);
+      assert.match(error.message, /properties\/age\/type/);
+      return true;
+    });
+});
+
+test('tools are called that are demanded, by name or any', async () => {
+  const named = {type: 'function', function: {name: 'set_timer'}};
+  for (const choice of [named, 'required']) {
+    const fields = {
+      model: 'demo', temperature: 0, messages: sum, tools: functions, tool_choice: choice, parallel_tool_calls: false,
+      reasoning_effort: 'none',
+    };
+    const whole = (await ask(fields)).choices[0];
+    assert.equal(whole.finish_reason, 'tool_calls');
+    const [call] = whole.message.tool_calls;
+    if (choice === named) assert.equal(typeof JSON.parse(call.function.arguments).minutes, 'number');
+    const streamed = (await completions.stream(fields).finalChatCompletion()).choices[0].message.tool_calls[0];
+    assert.equal(streamed.function.name, call.function.name);
+    assert.equal(streamed.function.arguments, call.function.arguments);
   }
 });
 
