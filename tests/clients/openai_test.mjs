@@ -216,6 +216,11 @@ test('an aborted stream ends its request', async () => {
     if (++chunks === 3) controller.abort();
   }
   await assertCancelled(server);
+  // So does leaving the loop.
+  for await (const chunk of await ask({...endless, stream: true})) {
+    if (chunk.choices[0].delta.reasoning_content) break;
+  }
+  await assertCancelled(server);
 });
 
 test('an aborted or overdue request ends, too', async () => {
