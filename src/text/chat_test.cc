@@ -336,6 +336,27 @@ TEST(KimiLinearChatFormat, foreign_call_ids_take_the_form_that_the_model_knows) 
       "## Return of functions.f:0\ns<|im_end|><|im_assistant|>assistant<|im_middle|>");
 }
 
+TEST(KimiLinearChatFormat, C59_ids_of_any_server_are_read_and_numbered_over_the_conversation) {
+  const char* given[] = {"functions.Read:0", "call00003", "functions_Read_0", "functionsRead0",
+                         "0b6a0c9e-7c39-4f8e-9d0a-5a3f1d0c2b11"};
+  ChatRequest request = user_hi();
+  std::string expected = "<|im_user|>user<|im_middle|>hi<|im_end|>";
+  int index = 0;
+  for (const char* id : given) {
+    request.messages.push_back(assistant_calling({{id, "Read", "{}"}}));
+    request.messages.push_back(tool_result(id, "r"));
+    const std::string rendered = fmt::format("functions.Read:{}", index++);
+    expected +=
+        "<|im_assistant|>assistant<|im_middle|><|tool_calls_section_begin|><|tool_call_begin|>" +
+        rendered +
+        "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|><|im_end|>"
+        "<|im_system|>tool<|im_middle|>## Return of " +
+        rendered + "\nr<|im_end|>";
+  }
+  EXPECT_EQ(kimi_linear_text(request), expected + "<|im_assistant|>assistant<|im_middle|>");
+  EXPECT_EQ(render_kimi_linear(request)->tool_calls_before, 5);
+}
+
 TEST(KimiLinearChatFormat, ids_used_again_mean_the_latest_call) {
   ChatRequest request = user_hi();
   request.messages = {assistant_calling({{"x", "f", "{}"}}), tool_result("x", "r"),

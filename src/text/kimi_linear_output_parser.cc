@@ -78,9 +78,11 @@ class KimiLinearOutputParser final : public OutputParser {
 
   void on_finish() override { enter(State::kDone); }
 
-  // A half character is cut off where a state ends; a call that is still open is void.
+  // A half character is cut off where a state ends; a call that is still open is void, and what
+  // was sent of it stays a true beginning.
   void enter(State state) {
-    show(text_.flush());
+    const std::string cut = text_.flush();
+    if (state_ != State::kArguments) show(cut);
     state_ = state;
     call_id_.clear();
     reported_ = false;

@@ -56,14 +56,28 @@ std::vector<SpecialToken> kimi_linear_names(TokenId base) {
           {base + 255, "[PAD]", true}};
 }
 
-std::string base64(unsigned byte) {
+std::string base64(std::string_view bytes) {
   constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  return {kAlphabet[byte >> 2], kAlphabet[(byte & 3) << 4], '=', '='};
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t k = i; k < i + 3; ++k) {
+      bits = bits << 8 | (k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0u);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      out += k <= bytes.size() - i ? kAlphabet[bits >> (18 - 6 * k) & 63] : '=';
+    }
+  }
+  return out;
 }
 
-RankTable byte_ranks() {
+RankTable byte_ranks(const std::vector<std::string>& more) {
   std::string file;
-  for (unsigned byte = 0; byte < 256; ++byte) file += fmt::format("{} {}\n", base64(byte), byte);
+  std::size_t rank = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    file += fmt::format("{} {}\n", base64(std::string(1, static_cast<char>(byte))), rank++);
+  }
+  for (const std::string& bytes : more) file += fmt::format("{} {}\n", base64(bytes), rank++);
   return RankTable::parse(file, "bytes").value();
 }
 
@@ -111,10 +125,12 @@ std::unique_ptr<Tokenizer> reference_kimi_linear_tokenizer() {
   return make(reference_ranks(), kimi_linear_names);
 }
 
-std::unique_ptr<Tokenizer> byte_k3_tokenizer() { return make(byte_ranks(), k3_names); }
+std::unique_ptr<Tokenizer> byte_k3_tokenizer(const std::vector<std::string>& more) {
+  return make(byte_ranks(more), k3_names);
+}
 
-std::unique_ptr<Tokenizer> byte_kimi_linear_tokenizer() {
-  return make(byte_ranks(), kimi_linear_names);
+std::unique_ptr<Tokenizer> byte_kimi_linear_tokenizer(const std::vector<std::string>& more) {
+  return make(byte_ranks(more), kimi_linear_names);
 }
 
 }  // namespace tandem

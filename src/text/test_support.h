@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "text/tokenizer.h"
@@ -25,8 +26,8 @@ std::unique_ptr<Tokenizer> reference_k3_tokenizer();
 std::unique_ptr<Tokenizer> reference_kimi_linear_tokenizer();
 
 // The 256 single bytes as ranks 0..255, then the names of Kimi K3, or of K2 and Kimi Linear with
-// `<think>` and `</think>`: ids are easy to predict.
-std::unique_ptr<Tokenizer> byte_k3_tokenizer();
-std::unique_ptr<Tokenizer> byte_kimi_linear_tokenizer();
+// `<think>` and `</think>`: ids are easy to predict. `more`: tokens of several bytes for ranks 256…
+std::unique_ptr<Tokenizer> byte_k3_tokenizer(const std::vector<std::string>& more = {});
+std::unique_ptr<Tokenizer> byte_kimi_linear_tokenizer(const std::vector<std::string>& more = {});
 
 }  // namespace tandem
