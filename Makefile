@@ -22,8 +22,9 @@ build:  ## optimised build with tests and benchmarks, in build/release
 test:  ## set-up, build, the fast tests, 15 s of fuzzing each parser; what CI runs
 	./quickstart test
 
-slow: build  ## the tests that take minutes
+slow: build  ## the tests that take minutes, five minutes of fuzzing each parser
 	ctest --preset slow
+	tools/fuzz.sh 300
 
 sanitize:  ## unit tests under ASan+UBSan, then under TSan
 	tools/install_deps.sh test
