@@ -12,6 +12,14 @@ namespace tandem {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
+namespace {
+
+// The kernel's, of each connection. Left to itself it grows to megabytes for a client that reads
+// slowly, and every piece of a stream costs a call to the kernel until it is full.
+constexpr int kSendBufferBytes = 64 << 10;
+
+}  // namespace
+
 class HttpServer::Impl {
  public:
   Impl(HttpServerOptions options, HttpHandler handler)
@@ -35,6 +43,10 @@ class HttpServer::Impl {
     const tcp::endpoint endpoint = *found.begin();
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    // Its connections inherit it.
+    if (!error) {
+      acceptor_.set_option(boost::asio::socket_base::send_buffer_size(kSendBufferBytes), error);
+    }
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
     if (error) {

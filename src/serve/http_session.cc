@@ -2,6 +2,7 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <iterator>
 #include <utility>
 
 namespace tandem {
@@ -27,6 +28,33 @@ std::string refusal_message(int status, const error_code& error, const HttpLimit
 }
 
 }  // namespace
+
+void Deadline::set(std::chrono::milliseconds after, const std::shared_ptr<HttpSession>& owner,
+                   Action action) {
+  action_ = action;
+  due_ = std::chrono::steady_clock::now() + after;
+  if (!waiting_ || timer_.expiry() > *due_) wait(owner, *due_);
+}
+
+void Deadline::cancel() {
+  due_.reset();
+  ++round_;
+  waiting_ = false;
+  timer_.cancel();
+}
+
+void Deadline::wait(std::shared_ptr<HttpSession> owner, TimePoint until) {
+  waiting_ = true;
+  timer_.expires_at(until);
+  timer_.async_wait([owner = std::move(owner), round = ++round_, this](const error_code& error) {
+    if (error || round != round_) return;
+    waiting_ = false;
+    if (!due_) return;
+    if (std::chrono::steady_clock::now() < *due_) return wait(owner, *due_);
+    due_.reset();
+    (owner.get()->*action_)();
+  });
+}
 
 // The handler's end of a request. It outlives its session's interest in it harmlessly. Calls hold
 // the session, which may let go of the exchange, and so of itself, while they run.
@@ -190,7 +218,7 @@ void HttpSession::on_header() {
 }
 
 void HttpSession::dispatch() {
-  read_deadline_.cancel();
+  read_deadline_.clear();
   state_ = State::kAnswering;
   ++context_.answering;
   auto message = parser_->release();
@@ -219,7 +247,7 @@ void HttpSession::on_read_timeout() {
 
 // Answers what will not become a request, and ends the connection.
 void HttpSession::refuse(int status, const std::string& message) {
-  read_deadline_.cancel();
+  read_deadline_.clear();
   body_lease_ = {};
   input_.clear();
   parser_.reset();
@@ -280,7 +308,8 @@ void HttpSession::append_chunk(std::string_view text) {
   if (version_ < 11) {
     output_ += text;
   } else {
-    output_ += fmt::format("{:x}\r\n{}\r\n", text.size(), text);
+    fmt::format_to(std::back_inserter(output_), "{:x}\r\n", text.size());
+    output_.append(text).append("\r\n");
   }
 }
 
@@ -293,7 +322,7 @@ void HttpSession::write(std::string_view text) {
 
 void HttpSession::finish() {
   if (streaming_ && !head_only_ && version_ >= 11) output_ += "0\r\n\r\n";
-  idle_deadline_.cancel();
+  idle_deadline_.clear();
   streaming_ = false;
   complete_ = true;
   // From here on the client's leaving concerns nobody.
@@ -322,7 +351,7 @@ void HttpSession::on_sent(const error_code& error, std::size_t bytes) {
   sending_ = false;
   if (state_ == State::kClosed) return;
   if (error) return close();
-  write_deadline_.cancel();
+  write_deadline_.clear();
   sent_ += bytes;
   if (sent_ < in_flight_.size() || !output_.empty()) return send();
   in_flight_.clear();

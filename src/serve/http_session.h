@@ -30,27 +30,31 @@ struct HttpSessionContext {
   std::function<void()> on_change = {};  // `open` or `answering` shrank
 };
 
-// A timer that calls back once, unless it is set anew or cancelled. `Owner` is kept alive by it.
+// Calls its owner back once, unless it is set anew or cleared. Either is done for every piece of a
+// stream, so both leave the timer beneath as it is: when that expires it looks what is due.
 class Deadline {
  public:
+  using Action = void (HttpSession::*)();
+
   explicit Deadline(boost::asio::io_context& io) : timer_(io) {}
 
-  template <typename Owner>
-  void set(std::chrono::milliseconds after, std::shared_ptr<Owner> owner, void (Owner::*action)()) {
-    timer_.expires_after(after);
-    timer_.async_wait([owner = std::move(owner), action, round = ++round_,
-                       this](const boost::system::error_code& error) {
-      if (!error && round == round_) (owner.get()->*action)();
-    });
-  }
-  void cancel() {
-    ++round_;  // an expiry that is queued already is void, too
-    timer_.cancel();
-  }
+  void set(std::chrono::milliseconds after, const std::shared_ptr<HttpSession>& owner,
+           Action action);
+  // The owner may be kept alive for as long as the deadline was.
+  void clear() { due_.reset(); }
+  // Lets go of the owner, too.
+  void cancel();
 
  private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  void wait(std::shared_ptr<HttpSession> owner, TimePoint until);
+
   boost::asio::steady_timer timer_;
-  std::uint64_t round_ = 0;
+  std::optional<TimePoint> due_;
+  Action action_ = nullptr;
+  bool waiting_ = false;
+  std::uint64_t round_ = 0;  // an expiry of an earlier one that is queued already is void
 };
 
 // Reads all the time: a request, or, while one is being answered, whatever tells that the client

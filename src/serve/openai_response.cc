@@ -116,6 +116,15 @@ std::string chunk(const ChatHead& head, int choice, Json delta, const ChatEnd* e
   return dump(json);
 }
 
+// As chunk() writes it, without the tree: nearly all of a stream is these.
+std::string text_chunk(const ChatHead& head, int choice, const char* field,
+                       const std::string& text) {
+  return fmt::format(
+      R"({{"id":{},"object":"chat.completion.chunk","created":{},"model":{},"choices":[{{"index":{},)"
+      R"("delta":{{"{}":{}}},"finish_reason":null}}]}})",
+      dump(head.id), head.created, dump(head.model), choice, field, dump(text));
+}
+
 Json call_delta(Json call) {
   Json delta;
   delta["tool_calls"] = Json::array({std::move(call)});
@@ -170,6 +179,12 @@ std::string role_chunk(const ChatHead& head, int choice) {
 
 std::string delta_chunk(const ChatHead& head, int choice, const OutputEvent& event,
                         TokenLogprobs logprobs) {
+  if (logprobs.tokenizer == nullptr && event.kind == OutputEvent::Kind::kContent) {
+    return text_chunk(head, choice, "content", event.text);
+  }
+  if (logprobs.tokenizer == nullptr && event.kind == OutputEvent::Kind::kReasoning) {
+    return text_chunk(head, choice, "reasoning_content", event.text);
+  }
   Json delta = delta_of(event);
   return delta.is_null() ? std::string() : chunk(head, choice, std::move(delta), nullptr, logprobs);
 }

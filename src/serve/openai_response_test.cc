@@ -52,6 +52,23 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
     "completion_tokens_details":{"reasoning_tokens":2}}})"));
 }
 
+TEST(OpenAiResponse, a_piece_of_text_is_a_chunk_of_its_own) {
+  const ChatHead head{"chatcmpl-\"1\"", 1700000000, "de\\mo"};
+  for (const auto& [kind, field] :
+       {std::pair{Kind::kContent, "content"}, std::pair{Kind::kReasoning, "reasoning_content"}}) {
+    const Json chunk =
+        Json::parse(delta_chunk(head, 2, {kind, "a \"b\" {}\\\n\x01 \xc3\xa4 \xff"}, {}));
+    EXPECT_EQ(chunk, Json({{"id", head.id},
+                           {"object", "chat.completion.chunk"},
+                           {"created", head.created},
+                           {"model", head.model},
+                           {"choices",
+                            {{{"index", 2},
+                              {"delta", {{field, "a \"b\" {}\\\n\x01 \xc3\xa4 \xef\xbf\xbd"}}},
+                              {"finish_reason", nullptr}}}}}));
+  }
+}
+
 TEST(OpenAiResponse, says_where_a_prompt_differs_only_if_it_does) {
   const auto details = [](CacheMiss miss) {
     const AnswerUsage usage{.cache = {.text_tokens = 8, .miss = miss}};
