@@ -9,7 +9,6 @@ namespace tandem {
 namespace {
 
 void add_member(JsonValue& object, std::string key, JsonValue value) {
-  object.kind = JsonValue::Kind::kObject;
   object.keys.push_back(std::move(key));
   object.items.push_back(std::move(value));
 }
@@ -18,6 +17,7 @@ void add_member(JsonValue& object, std::string key, JsonValue value) {
 
 JsonValue function_tool(const JsonValue& tool, std::string_view schema_key) {
   JsonValue function;
+  function.kind = JsonValue::Kind::kObject;
   for (const auto& [key, name] : {std::pair<std::string_view, const char*>{"name", "name"},
                                   {"description", "description"},
                                   {schema_key, "parameters"},
@@ -29,6 +29,7 @@ JsonValue function_tool(const JsonValue& tool, std::string_view schema_key) {
   type.kind = JsonValue::Kind::kString;
   type.text = "function";
   JsonValue wrapped;
+  wrapped.kind = JsonValue::Kind::kObject;
   add_member(wrapped, "type", std::move(type));
   add_member(wrapped, "function", std::move(function));
   return wrapped;

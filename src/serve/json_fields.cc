@@ -78,6 +78,11 @@ const JsonValue* find_member(const JsonValue& object, std::string_view key) {
 
 bool is_null(const JsonValue& value) { return value.kind == JsonValue::Kind::kNull; }
 
+const JsonValue* find_present(const JsonValue& object, std::string_view key) {
+  const JsonValue* value = find_member(object, key);
+  return value == nullptr || is_null(*value) ? nullptr : value;
+}
+
 tl::unexpected<Status> bad_field(const std::string& field, std::string_view problem) {
   return fail(Status{StatusCode::kInvalidArgument, fmt::format("{}: {}", field, problem), field});
 }
@@ -122,6 +127,14 @@ Result<bool> read_bool(const JsonValue& value, const std::string& field) {
 Result<std::string> read_string(const JsonValue& value, const std::string& field) {
   if (value.kind != JsonValue::Kind::kString) return bad_field(field, "a string", value);
   return value.text;
+}
+
+Result<std::string> required_string(const JsonValue& object, std::string_view key,
+                                    const std::string& field) {
+  const std::string at = fmt::format("{}.{}", field, key);
+  const JsonValue* value = find_present(object, key);
+  if (value == nullptr) return bad_field(at, "is required");
+  return read_string(*value, at);
 }
 
 Result<void> expect_array(const JsonValue& value, const std::string& field) {

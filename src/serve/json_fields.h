@@ -27,6 +27,9 @@ const JsonValue* find_member(const JsonValue& object, std::string_view key);
 
 bool is_null(const JsonValue& value);
 
+// The same unless it is null, which counts as left out.
+const JsonValue* find_present(const JsonValue& object, std::string_view key);
+
 // Every error carries `field`, says what was expected and quotes the value, shortened.
 tl::unexpected<Status> bad_field(const std::string& field, std::string_view expected,
                                  const JsonValue& got);
@@ -46,6 +49,9 @@ Result<std::int64_t> read_integer(const JsonValue& value, const std::string& fie
                                   std::int64_t high = std::numeric_limits<std::int64_t>::max());
 Result<bool> read_bool(const JsonValue& value, const std::string& field);
 Result<std::string> read_string(const JsonValue& value, const std::string& field);
+// The text of member `key` of the object at `field`; one that is left out is an error.
+Result<std::string> required_string(const JsonValue& object, std::string_view key,
+                                    const std::string& field);
 Result<void> expect_array(const JsonValue& value, const std::string& field);
 Result<void> expect_object(const JsonValue& value, const std::string& field);
 

@@ -1,27 +1,14 @@
 #include "serve/messages_conversation.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
+
+#include "serve/conversation_turns.h"
 
 namespace tandem {
 namespace {
 
 constexpr std::string_view kBillingLine = "x-anthropic-billing-header:";
-
-// A member that is there and not null.
-const JsonValue* present(const JsonValue& object, std::string_view key) {
-  const JsonValue* value = find_member(object, key);
-  return value == nullptr || is_null(*value) ? nullptr : value;
-}
-
-Result<std::string> required_string(const JsonValue& block, std::string_view key,
-                                    const std::string& field) {
-  const std::string at = fmt::format("{}.{}", field, key);
-  const JsonValue* value = present(block, key);
-  if (value == nullptr) return bad_field(at, "is required");
-  return read_string(*value, at);
-}
 
 tl::unexpected<Status> unexpected_block(const std::string& type, const std::string& field) {
   if (type == "image") return bad_field(field + ".type", "this server does not read images");
@@ -55,7 +42,7 @@ class Reader {
   Result<void> message(const JsonValue& value, const std::string& field) {
     TRY(expect_object(value, field));
     const std::string role = TRY(required_string(value, "role", field));
-    const JsonValue* content = present(value, "content");
+    const JsonValue* content = find_present(value, "content");
     if (content == nullptr) return bad_field(field + ".content", "is required");
     if (role == "assistant") return assistant(*content, field + ".content");
     if (role == "user") return user(*content, field + ".content");
@@ -96,32 +83,20 @@ class Reader {
   Result<void> tool_result(const JsonValue& block, const std::string& field) {
     ChatMessage message{.role = "tool"};
     message.tool_call_id = TRY(required_string(block, "tool_use_id", field));
-    if (!is_open_call(message.tool_call_id)) {
+    if (!answers_last_turn(messages_, message.tool_call_id)) {
       return bad_field(field + ".tool_use_id",
                        fmt::format("\"{}\" is no tool_use of the assistant's turn before",
                                    message.tool_call_id.substr(0, 60)));
     }
-    if (const JsonValue* content = present(block, "content")) {
+    if (const JsonValue* content = find_present(block, "content")) {
       message.content = TRY(read_texts(*content, field + ".content"));
     }
     messages_.push_back(std::move(message));
     return {};
   }
 
-  // Results follow their calls; nothing but other results may stand between.
-  bool is_open_call(const std::string& id) const {
-    auto turn = messages_.rbegin();
-    while (turn != messages_.rend() && turn->role == "tool") ++turn;
-    if (turn == messages_.rend()) return false;
-    return std::any_of(turn->tool_calls.begin(), turn->tool_calls.end(),
-                       [&](const ToolCall& call) { return call.id == id; });
-  }
-
   Result<void> assistant(const JsonValue& content, const std::string& field) {
-    if (messages_.empty() || messages_.back().role != "assistant") {
-      messages_.push_back({.role = "assistant"});
-    }
-    ChatMessage& turn = messages_.back();
+    ChatMessage& turn = assistant_turn(messages_);
     if (content.kind != JsonValue::Kind::kArray) {
       const Content text = TRY(read_texts(content, field));
       turn.content.parts.insert(turn.content.parts.end(), text.parts.begin(), text.parts.end());
@@ -152,7 +127,7 @@ class Reader {
                   .name = TRY(required_string(block, "name", field)),
                   .arguments = {}};
     if (call.name.empty()) return bad_field(field + ".name", "is empty");
-    const JsonValue* input = present(block, "input");
+    const JsonValue* input = find_present(block, "input");
     if (input == nullptr) return bad_field(field + ".input", "is required");
     TRY(expect_object(*input, field + ".input"));
     call.arguments = to_json(*input, JsonStyle::kSpaced);

@@ -42,18 +42,13 @@ std::string dotted(const std::string& field) {
   return out;
 }
 
-void replace(std::string& text, std::string_view from, std::string_view to) {
-  const std::size_t at = text.find(from);
-  if (at != std::string::npos) text.replace(at, from.size(), to);
-}
-
 }  // namespace
 
 Status messages_error(Status error) {
   std::string field = dotted(error.field);
   if (field.starts_with("tools.")) {
-    replace(field, ".function.parameters", ".input_schema");
-    replace(field, ".function.", ".");
+    replace_first(field, ".function.parameters", ".input_schema");
+    replace_first(field, ".function.", ".");
   }
   return with_field(std::move(error), std::move(field));
 }

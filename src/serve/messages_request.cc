@@ -26,14 +26,9 @@ struct Draft {
   Conversation declared;  // the names of its tools
 };
 
-const JsonValue* present(Value object, std::string_view key) {
-  const JsonValue* value = find_member(object, key);
-  return value == nullptr || is_null(*value) ? nullptr : value;
-}
-
 Result<std::string> read_type(Value value, Name field) {
   TRY(expect_object(value, field));
-  const JsonValue* type = present(value, "type");
+  const JsonValue* type = find_present(value, "type");
   if (type == nullptr) return bad_field(field + ".type", "is required");
   return read_string(*type, field + ".type");
 }
@@ -58,14 +53,14 @@ Result<void> read_stop_sequences(Value value, Name field, Draft& draft) {
 
 Result<JsonValue> read_tool(Value tool, Name field) {
   TRY(expect_object(tool, field));
-  const JsonValue* type = present(tool, "type");
+  const JsonValue* type = find_present(tool, "type");
   if (type != nullptr && TRY(read_string(*type, field + ".type")) != "custom") {
     return bad_field(field + ".type", "expected \"custom\": this server runs no tools of its own");
   }
-  const JsonValue* schema = present(tool, "input_schema");
+  const JsonValue* schema = find_present(tool, "input_schema");
   if (schema == nullptr) return bad_field(field + ".input_schema", "is required");
   TRY(expect_object(*schema, field + ".input_schema"));
-  if (const JsonValue* strict = present(tool, "strict")) {
+  if (const JsonValue* strict = find_present(tool, "strict")) {
     TRY(read_bool(*strict, field + ".strict"));
   }
   return function_tool(tool, "input_schema");
@@ -93,14 +88,14 @@ Result<void> read_tool_choice(Value value, Name field, Draft& draft) {
   } else if (type == "none") {
     chat.tool_choice = ToolChoice::kNone;
   } else if (type == "tool") {
-    const JsonValue* name = present(value, "name");
+    const JsonValue* name = find_present(value, "name");
     if (name == nullptr) return bad_field(field + ".name", "is required");
     chat.tool_choice = ToolChoice::kNamed;
     chat.named_tool = TRY(read_string(*name, field + ".name"));
   } else {
     return bad_field(field + ".type", "expected auto, any, tool or none");
   }
-  if (const JsonValue* disable = present(value, "disable_parallel_tool_use")) {
+  if (const JsonValue* disable = find_present(value, "disable_parallel_tool_use")) {
     chat.parallel_tool_calls = !TRY(read_bool(*disable, field + ".disable_parallel_tool_use"));
   }
   return {};
@@ -112,7 +107,7 @@ Result<void> read_thinking(Value value, Name field, Draft& draft) {
     return bad_field(field + ".type", "expected enabled, adaptive or disabled");
   }
   draft.request.chat.thinking = type == "disabled" ? Thinking::kOff : Thinking::kOn;
-  if (const JsonValue* budget = present(value, "budget_tokens")) {
+  if (const JsonValue* budget = find_present(value, "budget_tokens")) {
     TRY(read_integer(*budget, field + ".budget_tokens", 1));
   }
   return {};
@@ -121,7 +116,7 @@ Result<void> read_thinking(Value value, Name field, Draft& draft) {
 Result<void> read_format(Value value, Name field, Draft& draft) {
   const std::string type = TRY(read_type(value, field));
   if (type != "json_schema") return bad_field(field + ".type", "expected \"json_schema\"");
-  const JsonValue* schema = present(value, "schema");
+  const JsonValue* schema = find_present(value, "schema");
   if (schema == nullptr) return bad_field(field + ".schema", "is required");
   TRY(expect_object(*schema, field + ".schema"));
   draft.request.chat.response_format = {.kind = ResponseFormat::Kind::kJsonSchema,
@@ -133,14 +128,14 @@ Result<void> read_format(Value value, Name field, Draft& draft) {
 Result<void> read_output_config(Value value, Name field, Draft& draft) {
   constexpr std::array<std::string_view, 5> kEfforts = {"low", "medium", "high", "xhigh", "max"};
   TRY(expect_object(value, field));
-  if (const JsonValue* effort = present(value, "effort")) {
+  if (const JsonValue* effort = find_present(value, "effort")) {
     const std::string text = TRY(read_string(*effort, field + ".effort"));
     if (std::find(kEfforts.begin(), kEfforts.end(), text) == kEfforts.end()) {
       return bad_field(field + ".effort", "low, medium, high, xhigh or max", *effort);
     }
     draft.request.chat.effort = text;
   }
-  const JsonValue* format = present(value, "format");
+  const JsonValue* format = find_present(value, "format");
   return format == nullptr ? Result<void>() : read_format(*format, field + ".format", draft);
 }
 
@@ -228,16 +223,16 @@ Result<MessagesRequest> parse_messages_request(std::string_view body,
   Draft draft;
   draft.request.sampling = defaults;
   draft.request.chat.thinking = Thinking::kOff;
-  if (present(object, "messages") == nullptr) return bad_field("messages", "is required");
-  if (purpose == MessagesPurpose::kAnswer && present(object, "max_tokens") == nullptr) {
+  if (find_present(object, "messages") == nullptr) return bad_field("messages", "is required");
+  if (purpose == MessagesPurpose::kAnswer && find_present(object, "max_tokens") == nullptr) {
     return bad_field("max_tokens", "is required");
   }
   for (const Field& field : kFields) {
-    const JsonValue* value = present(object, field.name);
+    const JsonValue* value = find_present(object, field.name);
     if (value != nullptr) TRY(field.read(*value, field.name, draft));
   }
   for (const char* name : kUnsupported) {
-    const JsonValue* value = present(object, name);
+    const JsonValue* value = find_present(object, name);
     const bool is_empty =
         value == nullptr || (value->kind == JsonValue::Kind::kArray && value->items.empty());
     if (!is_empty) return bad_field(name, "is not supported");

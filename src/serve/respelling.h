@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "serve/generation.h"
@@ -15,6 +16,11 @@ inline Status with_field(Status error, std::string field) {
   }
   error.field = std::move(field);
   return error;
+}
+
+inline void replace_first(std::string& text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  if (at != std::string::npos) text.replace(at, from.size(), to);
 }
 
 // A generation's grammars are compiled when it starts; so their errors are respelt by then.

@@ -14,6 +14,7 @@
 #include "serve/messages_route.h"
 #include "serve/model_routes.h"
 #include "serve/openai_error.h"
+#include "serve/responses_route.h"
 #include "serve/router.h"
 
 namespace tandem {
@@ -31,6 +32,10 @@ std::vector<Route> routes(const ServeContext& context) {
       {"GET", "/v1/models/{id}", model_route(model, name)},
       {"POST", "/v1/chat/completions",
        generation_route(context, prepare_chat_completion, openai_error_format)},
+      {"POST", "/v1/responses", generation_route(context, prepare_responses, openai_error_format)},
+      {"GET", "/v1/responses/{id}", stored_response_route()},
+      {"POST", "/v1/responses/{id}", stored_response_route()},
+      {"DELETE", "/v1/responses/{id}", stored_response_route()},
       {"POST", "/v1/messages", generation_route(context, prepare_messages, messages_error_format)},
       {"POST", "/v1/messages/count_tokens", count_tokens_route(context)},
       {"GET", "/live", live_route(model, name, context.log)},
