@@ -47,7 +47,8 @@ class Reader {
     if (role == "assistant") return assistant(*content, field + ".content");
     if (role == "user") return user(*content, field + ".content");
     if (role != "system") return bad_field(field + ".role", "expected user, assistant or system");
-    messages_.push_back({.role = role, .content = TRY(read_texts(*content, field + ".content"))});
+    Content texts = TRY(read_texts(*content, field + ".content"));
+    messages_.push_back({.role = role, .content = std::move(texts)});
     return {};
   }
 
@@ -56,7 +57,8 @@ class Reader {
  private:
   Result<void> user(const JsonValue& content, const std::string& field) {
     if (content.kind != JsonValue::Kind::kArray) {
-      messages_.push_back({.role = "user", .content = TRY(read_texts(content, field))});
+      Content text = TRY(read_texts(content, field));
+      messages_.push_back({.role = "user", .content = std::move(text)});
       return {};
     }
     Content texts;  // since the last tool result
@@ -123,9 +125,9 @@ class Reader {
   }
 
   static Result<ToolCall> tool_use(const JsonValue& block, const std::string& field) {
-    ToolCall call{.id = TRY(required_string(block, "id", field)),
-                  .name = TRY(required_string(block, "name", field)),
-                  .arguments = {}};
+    ToolCall call;
+    call.id = TRY(required_string(block, "id", field));
+    call.name = TRY(required_string(block, "name", field));
     if (call.name.empty()) return bad_field(field + ".name", "is empty");
     const JsonValue* input = find_present(block, "input");
     if (input == nullptr) return bad_field(field + ".input", "is required");
@@ -140,7 +142,8 @@ class Reader {
 }  // namespace
 
 Result<ChatMessage> parse_system(const JsonValue& value) {
-  ChatMessage message{.role = "system", .content = TRY(read_texts(value, "system"))};
+  Content texts = TRY(read_texts(value, "system"));
+  ChatMessage message{.role = "system", .content = std::move(texts)};
   std::erase_if(message.content.parts,
                 [](const ContentPart& part) { return part.text.starts_with(kBillingLine); });
   return message;

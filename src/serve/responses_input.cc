@@ -106,9 +106,10 @@ class Reader {
   }
 
   Result<void> function_call(const JsonValue& value, const std::string& field) {
-    ToolCall call{.id = TRY(required_string(value, "call_id", field)),
-                  .name = TRY(required_string(value, "name", field)),
-                  .arguments = TRY(required_string(value, "arguments", field))};
+    ToolCall call;
+    call.id = TRY(required_string(value, "call_id", field));
+    call.name = TRY(required_string(value, "name", field));
+    call.arguments = TRY(required_string(value, "arguments", field));
     if (call.name.empty()) return bad_field(field + ".name", "is empty");
     // What is no JSON may be what a model wrote, and is passed on.
     const auto arguments = parse_json(call.arguments);

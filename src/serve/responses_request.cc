@@ -137,7 +137,8 @@ constexpr Field kFields[] = {
      }},
     {"instructions",
      [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.chat.messages.push_back({.role = "system", .content = TRY(read_string(v, f))});
+       const std::string text = TRY(read_string(v, f));
+       d.request.chat.messages.push_back({.role = "system", .content = text});
        return {};
      }},
     {"input",

@@ -221,8 +221,8 @@ Result<ExprId> SchemaCompiler::object(const ObjectForm& form) {
   std::vector<JsonRules::Member> members;
   for (const ObjectForm::Member& member : form.members) {
     const bool is_other = form.others && member.schema.value == form.others->value;
-    members.push_back(
-        {member.key, is_other ? *others : TRY(value(member.schema)), member.required});
+    const ExprId inside = is_other ? *others : TRY(value(member.schema));
+    members.push_back({member.key, inside, member.required});
   }
   return rules_.object(members, form.keys(), others);
 }
