@@ -1,6 +1,7 @@
 // The property test's events, long: hundreds of thousands of requests, and the leak run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -31,17 +32,19 @@ ScenarioSetup any_setup(Random& random) {
   SchedulerSetup& s = setup.scheduler;
   s.page_tokens = std::array{1, 4, 16}[random.number() % 3];
   s.grid_tokens = s.page_tokens * random.from(1, 3);
-  s.states = random.from(1, 9);
-  s.pages = random.number() % 2 == 0 ? random.from(2, 30) : random.from(20, 300);
-  s.planner = {.max_running = random.from(1, 8),
-               .prefill_chunk = s.grid_tokens + random.from(0, 80),
-               .step_budget_ms = static_cast<double>(random.from(1, 16)),
-               .min_prefill_chunk = random.from(1, 40),
-               .track_interval = s.grid_tokens * random.from(1, 3),
-               .min_spacing_tokens = std::array{1, 40, 32'768}[random.number() % 3],
-               .max_retractions = static_cast<int>(random.from(0, 3)),
-               .estimate_deviations = static_cast<double>(random.from(0, 2)),
-               .use_cache = random.number() % 8 != 0};
+  s.states = random.from(2, 16);
+  // Mostly too small for what is admitted: who gives way is to be tested.
+  s.pages = random.number() % 4 == 0 ? random.from(2, 300) : random.from(60, 400) / s.page_tokens;
+  s.planner = {
+      .max_running = random.from(2, 12),
+      .prefill_chunk = s.grid_tokens + random.from(0, 80),
+      .step_budget_ms = static_cast<double>(random.from(1, 16)),
+      .min_prefill_chunk = random.from(1, 40),
+      .track_interval = s.grid_tokens * random.from(1, 3),
+      .min_spacing_tokens = std::array{1, 40, 32'768}[random.number() % 3],
+      .max_retractions = static_cast<int>(random.from(0, 3)),
+      .estimate_deviations = static_cast<double>(std::max<std::int64_t>(0, random.from(-4, 2))),
+      .use_cache = random.number() % 8 != 0};
   s.mode = random.number() % 3 == 0 ? LoopMode::kSimple : LoopMode::kOverlapped;
   if (random.number() % 2 == 0) setup.stop_token = static_cast<TokenId>(random.from(0, 96));
   return setup;
@@ -82,7 +85,7 @@ TEST(PlannerSlowTest, three_hundred_thousand_requests_get_their_foretold_answers
     moves += scenario.at().arena->counters().moves;
   }
   // What is to be tested has happened.
-  EXPECT_GT(retractions, requests / 100);
+  EXPECT_GT(retractions, 1000);  // seldom: memory is set aside for answers as long as most
   EXPECT_GT(restores, requests / 10);
   EXPECT_GT(waits, requests / 100);
   EXPECT_GT(skipped, requests / 100);
