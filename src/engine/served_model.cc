@@ -71,11 +71,13 @@ SamplingParams ServedModel::default_sampling() const {
 }
 
 AnswerStream ServedModel::answer_stream(const Prompt& prompt, const ChatRequest& request,
-                                        const std::vector<std::string>& stop_strings) const {
+                                        const std::vector<std::string>& stop_strings,
+                                        AnswerEnding ending) const {
   OutputParserOptions options{
       .start = prompt.start, .tool_calls_before = prompt.tool_calls_before, .tool_names = {}};
   if (request.tool_choice != ToolChoice::kNone) options.tool_names = declared_tools(request);
-  return {make_output_parser(chat_family, *tokenizer, std::move(options)), stop_strings};
+  return {make_output_parser(chat_family, *tokenizer, std::move(options)), stop_strings,
+          std::move(ending)};
 }
 
 Result<std::unique_ptr<TokenConstraint>> ServedModel::chat_constraint(const ChatRequest& request,

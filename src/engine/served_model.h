@@ -42,7 +42,8 @@ struct ServedModel {
 
   // Parser and stop strings for the answer to `prompt`.
   AnswerStream answer_stream(const Prompt& prompt, const ChatRequest& request,
-                             const std::vector<std::string>& stop_strings) const;
+                             const std::vector<std::string>& stop_strings,
+                             AnswerEnding ending = {}) const;
 
   // What the answer has to follow: response format, tool choice, schemas of strict tools. nullptr
   // if it is free. Compiles, on this thread, what was not asked for lately; errors are the client's

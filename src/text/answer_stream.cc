@@ -1,11 +1,13 @@
 #include "text/answer_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tandem {
 
 std::vector<OutputEvent> AnswerStream::feed(TokenId id) {
-  if (stopped()) return {};
+  const bool hidden = std::find(hidden_ids_.begin(), hidden_ids_.end(), id) != hidden_ids_.end();
+  if (stopped() || hidden) return {};
   return match(parser_->feed(id));
 }
 

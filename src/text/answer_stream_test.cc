@@ -96,5 +96,22 @@ TEST(AnswerStream, arguments_of_calls_do_not_stop) {
   EXPECT_EQ(result.answer.tool_calls[0].arguments, "{\"k\": \"STOP\"}");
 }
 
+TEST(AnswerStream, output_without_structure_is_content_and_hides_what_it_is_told_to) {
+  const auto tokenizer = byte_k3_tokenizer();
+  const auto shown = [&](SpecialText special, AnswerEnding ending) {
+    AnswerStream stream(make_plain_output_parser(*tokenizer, special), {"x"}, ending);
+    Answer answer;
+    for (const TokenId id : tokenizer->encode_markup("a[EOS]bxd")) {
+      for (const OutputEvent& event : stream.feed(id)) answer.add(event);
+    }
+    for (const OutputEvent& event : stream.finish(AnswerEnd::kStop).events) answer.add(event);
+    return answer.content;
+  };
+  EXPECT_EQ(shown(SpecialText::kSkip, {}), "ab");
+  EXPECT_EQ(shown(SpecialText::kKeep, {}), "a[EOS]b");
+  EXPECT_EQ(shown(SpecialText::kSkip, {.stop_string = StopText::kKeep}), "abx");
+  EXPECT_EQ(shown(SpecialText::kSkip, {.hidden_ids = tokenizer->encode_plain("b")}), "a");
+}
+
 }  // namespace
 }  // namespace tandem

@@ -95,6 +95,10 @@ class OutputParser {
 std::unique_ptr<OutputParser> make_output_parser(ChatFamily family, const Tokenizer& tokenizer,
                                                  OutputParserOptions options);
 
+// Of output without structure: every character is content, special names as `special` says.
+std::unique_ptr<OutputParser> make_plain_output_parser(const Tokenizer& tokenizer,
+                                                       SpecialText special);
+
 // A whole answer, gathered from events. Calls that were never completed are left out.
 class Answer {
  public:

@@ -5,16 +5,17 @@
 
 namespace tandem {
 
-StopStringMatcher::StopStringMatcher(const std::vector<std::string>& stops) {
-  for (const std::string& text : stops) {
-    if (text.empty()) continue;
-    std::vector<std::size_t> fallback(text.size() + 1, 0);
-    for (std::size_t i = 1, border = 0; i < text.size(); ++i) {
-      while (border > 0 && text[i] != text[border]) border = fallback[border];
-      if (text[i] == text[border]) ++border;
+StopStringMatcher::StopStringMatcher(const std::vector<std::string>& stops, StopText text)
+    : text_(text) {
+  for (const std::string& stop : stops) {
+    if (stop.empty()) continue;
+    std::vector<std::size_t> fallback(stop.size() + 1, 0);
+    for (std::size_t i = 1, border = 0; i < stop.size(); ++i) {
+      while (border > 0 && stop[i] != stop[border]) border = fallback[border];
+      if (stop[i] == stop[border]) ++border;
       fallback[i + 1] = border;
     }
-    stops_.push_back({text, std::move(fallback), 0});
+    stops_.push_back({stop, std::move(fallback), 0});
   }
 }
 
@@ -33,7 +34,7 @@ std::string StopStringMatcher::feed(std::string_view text) {
     if (found == nullptr) continue;
     found_ = found->text;
     held_ += text.substr(0, i + 1);
-    held_.resize(held_.size() - found_.size());
+    if (text_ == StopText::kCut) held_.resize(held_.size() - found_.size());
     return std::exchange(held_, {});
   }
   held_ += text;

@@ -8,14 +8,17 @@
 
 namespace tandem {
 
-// Passes text on until a stop string is complete, and cuts before it. Holds back the longest end of
+// Whether the text that is shown ends before the stop string or with it.
+enum class StopText { kCut, kKeep };
+
+// Passes text on until a stop string is complete, and cuts there. Holds back the longest end of
 // the text that a stop string may begin with. However the text is cut into pieces, the result is
 // the same: the stop string that is complete first wins, of several at once the longest. Time is
 // linear in the text times the number of stop strings. Single owner.
 class StopStringMatcher {
  public:
   // Empty stop strings are ignored.
-  explicit StopStringMatcher(const std::vector<std::string>& stops);
+  explicit StopStringMatcher(const std::vector<std::string>& stops, StopText text = StopText::kCut);
 
   // The text that can be shown now; nothing once stopped.
   std::string feed(std::string_view text);
@@ -34,6 +37,7 @@ class StopStringMatcher {
     std::size_t matched = 0;            // bytes of `text` that the fed text ends in
   };
 
+  const StopText text_;
   std::vector<Stop> stops_;
   std::string held_;
   std::string found_;

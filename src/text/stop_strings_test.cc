@@ -53,6 +53,13 @@ TEST(StopStringMatcher, the_stop_that_is_complete_first_wins_then_the_longest) {
   EXPECT_EQ(read({"c", "abc"}, {"xabc"}), "x");
 }
 
+TEST(StopStringMatcher, keeps_the_stop_if_asked_to_and_nothing_after_it) {
+  StopStringMatcher matcher({"END"}, StopText::kKeep);
+  EXPECT_EQ(matcher.feed("one E"), "one ");
+  EXPECT_EQ(matcher.feed("ND two"), "END");
+  EXPECT_TRUE(matcher.stopped());
+}
+
 TEST(StopStringMatcher, flush_starts_afresh) {
   StopStringMatcher matcher({"ab"});
   EXPECT_EQ(matcher.feed("a"), "");
