@@ -62,6 +62,10 @@ void add_options(CLI::App& command, ServeOptions& options) {
       ->capture_default_str()
       ->group(kLimits);
   command
+      .add_flag("--strict-fields", options.server.strict_fields,
+                "refuse requests with fields that nobody knows; otherwise they are counted")
+      ->group(kLimits);
+  command
       .add_option("--drain-timeout", options.drain_timeout_s,
                   "seconds that running requests have left after SIGTERM or Ctrl-C; a second "
                   "signal ends at once")
@@ -77,8 +81,9 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("serve", "Answer over HTTP as OpenAI's API does, many requests at once");
   command->footer(
-      "Routes: POST /v1/chat/completions, GET /v1/models, GET /health, GET /metrics, POST "
-      "/flush_cache; a web console at / (chat, and /#live for operators).\n"
+      "Routes: POST /v1/chat/completions, /v1/completions, /v1/messages, /generate, GET "
+      "/v1/models, /health, /metrics and more (docs/http.md); a web console at / (chat, and "
+      "/#live for operators).\n"
       "Example: tandem serve --port 8000");
   add_options(*command, *options);
   command->callback([options, command, &exit_code] {

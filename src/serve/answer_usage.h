@@ -12,7 +12,7 @@ namespace tandem {
 // Of all choices: a prompt counts once, times are those of the slowest.
 struct AnswerUsage {
   std::int64_t prompt_tokens = 0;
-  CacheUse cache = {};                 // of the first choice
+  CacheUse cache = {};  // of each prompt's first choice; the miss is the first prompt's
   std::int64_t completion_tokens = 0;  // thinking, markers and the stop id included
   std::int64_t reasoning_tokens = 0;
   double queue_ms = 0;
@@ -23,8 +23,9 @@ struct AnswerUsage {
 // For an AnswerWriter, whose calls it is told of.
 class UsageCount {
  public:
-  UsageCount(std::int64_t prompt_tokens, int choices)
-      : choices_(static_cast<std::size_t>(choices)) {
+  // `choices` of each of `prompts`.
+  UsageCount(std::int64_t prompt_tokens, int choices, int prompts = 1)
+      : per_prompt_(choices), choices_(static_cast<std::size_t>(choices * prompts)) {
     usage_.prompt_tokens = prompt_tokens;
   }
 
@@ -40,7 +41,7 @@ class UsageCount {
   void on_end(int choice, const AnswerResult& result) {
     const GenerateUsage& usage = result.result.usage;
     // The first to be submitted is the one that computed what the others found.
-    if (choice == 0) usage_.cache = usage.cache;
+    if (choice % per_prompt_ == 0) add(usage.cache, choice == 0);
     usage_.completion_tokens += usage.completion_tokens;
     usage_.reasoning_tokens += choices_[static_cast<std::size_t>(choice)].reasoning_tokens;
     usage_.queue_ms = std::max(usage_.queue_ms, usage.queue_ms);
@@ -51,12 +52,31 @@ class UsageCount {
   // Of the choices that have ended.
   const AnswerUsage& usage() const { return usage_; }
 
+  // Tokens up to now, of all choices.
+  AnswerUsage so_far() const {
+    AnswerUsage usage{.prompt_tokens = usage_.prompt_tokens};
+    for (const Choice& choice : choices_) {
+      usage.completion_tokens += choice.tokens;
+      usage.reasoning_tokens += choice.reasoning_tokens;
+    }
+    return usage;
+  }
+
  private:
   struct Choice {
     std::int64_t tokens = 0;
     std::int64_t reasoning_tokens = 0;  // up to the last one that brought thinking to light
   };
 
+  void add(const CacheUse& cache, bool first) {
+    const CacheMiss miss = first ? cache.miss : usage_.cache.miss;
+    usage_.cache.cached_tokens += cache.cached_tokens;
+    usage_.cache.replayed_tokens += cache.replayed_tokens;
+    usage_.cache.text_tokens += cache.text_tokens;
+    usage_.cache.miss = miss;
+  }
+
+  const int per_prompt_;
   std::vector<Choice> choices_;
   AnswerUsage usage_;
 };

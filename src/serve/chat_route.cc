@@ -24,52 +24,22 @@ std::string completion_id() {
 
 }  // namespace
 
-Accepted<void> check_model(const ServeContext& context, std::string_view name) {
-  if (name.empty() || name == context.served_name) return {};
-  return refuse(
-      {StatusCode::kNotFound,
-       fmt::format("no model '{}'; this server has '{}'", name.substr(0, 100), context.served_name),
-       "model"},
-      "model_not_found");
-}
-
-Accepted<void> check_prompt_length(const ServeContext& context, std::size_t tokens,
-                                   const std::string& field) {
-  const std::int64_t context_tokens = context.model.engine->model().spec().context_length;
-  if (static_cast<std::int64_t>(tokens) < context_tokens) return {};
-  return refuse({StatusCode::kInvalidArgument,
-                 fmt::format("the prompt has {} tokens; the context holds {}, with at least one "
-                             "for the answer",
-                             tokens, context_tokens),
-                 field},
-                "context_length_exceeded");
-}
-
-Generation generation_of(const ServeContext& context, const GenerationFields& fields) {
-  return {.choices = fields.choices,
-          .sampling = fields.sampling,
-          .seed = fields.seed,
-          .max_tokens = fields.max_tokens,
-          .stop_ids = context.model.stop_ids,
-          .cache_salt = fields.cache_salt,
-          .priority = fields.priority};
-}
-
 Accepted<Generation> chat_generation(const ServeContext& context, const ChatRequest& chat,
                                      const GenerationFields& fields) {
   const ServedModel& model = context.model;
   if (!model.chat_format) {
     return refuse({StatusCode::kInvalidArgument, "the model has no tokenizer, so it cannot chat"});
   }
+  auto generation = generation_of(context, fields);
+  if (!generation) return generation;
   Prompt prompt = TRY(model.chat_format->render(chat));
   const auto fits = check_prompt_length(context, prompt.ids.size(), "messages");
   if (!fits) return tl::unexpected(fits.error());
-  Generation generation = generation_of(context, fields);
-  GenerationPrompt& added = generation.prompts.emplace_back(
+  GenerationPrompt& added = generation->prompts.emplace_back(
       GenerationPrompt{.ids = std::move(prompt.ids), .answer_stream = {}});
   const auto shared = std::make_shared<const ChatPrompt>(std::move(prompt), chat);
-  added.answer_stream = [&model, shared, stop = fields.stop] {
-    return model.answer_stream(shared->prompt, shared->chat, stop);
+  added.answer_stream = [&model, shared, stop = fields.stop, ending = chat_ending(fields)] {
+    return model.answer_stream(shared->prompt, shared->chat, stop, ending);
   };
   added.constraint = [&model, shared] {
     return model.chat_constraint(shared->chat, shared->prompt);
@@ -81,17 +51,26 @@ Accepted<PreparedAnswer> prepare_chat_completion(const ServeContext& context,
                                                  const HttpRequest& http) {
   const ServedModel& model = context.model;
   const auto request = TRY(parse_chat_completion(http.body, model.default_sampling()));
-  const auto known = check_model(context, request.model);
-  if (!known) return tl::unexpected(known.error());
   auto generation = chat_generation(context, request.chat, request);
   if (!generation) return tl::unexpected(generation.error());
-  const ChatWriterOptions options{
-      .head = {completion_id(), static_cast<std::int64_t>(std::time(nullptr)), context.served_name},
+  ChatWriterOptions options{
+      .head = {request.request_id.empty() ? completion_id() : request.request_id,
+               static_cast<std::int64_t>(std::time(nullptr)), context.served_name},
       .choices = request.choices,
       .prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size()),
       .stream = request.stream,
       .include_usage = request.include_usage,
-      .logprobs = request.sampling.top_logprobs >= 0 ? model.tokenizer.get() : nullptr};
+      .continuous_usage = request.continuous_usage,
+      .reasoning = request.reasoning,
+      .extras = {
+          .logprobs = request.sampling.top_logprobs >= 0 ? model.tokenizer.get() : nullptr,
+          .token_ids = request.return_token_ids,
+          .prompt_ids_in_choice = request.return_prompt_token_ids || request.return_meta_info,
+          .meta_info = request.return_meta_info}};
+  if (options.extras.token_ids || options.extras.prompt_ids_in_choice) {
+    options.extras.prompt_ids =
+        std::make_shared<const std::vector<TokenId>>(generation->prompts[0].ids);
+  }
   return PreparedAnswer{.generation = *std::move(generation),
                         .make_writer = [options](std::shared_ptr<HttpExchange> exchange) {
                           return std::make_unique<ChatWriter>(std::move(exchange), options);

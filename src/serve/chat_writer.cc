@@ -1,5 +1,6 @@
 #include "serve/chat_writer.h"
 
+#include <optional>
 #include <utility>
 
 #include "serve/openai_error.h"
@@ -8,17 +9,17 @@
 namespace tandem {
 namespace {
 
-std::string finish_reason(const AnswerResult& result) {
-  if (result.result.reason == FinishReason::kCancelled) return "abort";
-  switch (result.end) {
-    case AnswerEnd::kLength:
-      return "length";
-    case AnswerEnd::kToolCalls:
-      return "tool_calls";
-    case AnswerEnd::kStop:
-      break;
-  }
-  return "stop";
+// The event as the client wants to see it, if at all.
+std::optional<OutputEvent> placed(const OutputEvent& event, ReasoningText reasoning) {
+  using Kind = OutputEvent::Kind;
+  const bool thinks = event.kind == Kind::kReasoning;
+  if (thinks && reasoning == ReasoningText::kLeftOut) return std::nullopt;
+  if (reasoning != ReasoningText::kInContent) return event;
+  // It stands in the content already.
+  if (event.kind == Kind::kReasoningWasContent) return std::nullopt;
+  OutputEvent content = event;
+  if (thinks) content.kind = Kind::kContent;
+  return content;
 }
 
 }  // namespace
@@ -32,44 +33,52 @@ ChatWriter::ChatWriter(std::shared_ptr<HttpExchange> exchange, ChatWriterOptions
 void ChatWriter::begin() {
   if (!options_.stream) return;
   start_events(*exchange_);
-  for (int i = 0; i < options_.choices; ++i) send_event(*exchange_, role_chunk(options_.head, i));
+  for (int i = 0; i < options_.choices; ++i) send(role_chunk(options_.head, i, options_.extras));
 }
 
 void ChatWriter::on_events(int choice, const std::vector<OutputEvent>& events,
                            const SampledToken* token) {
   usage_.on_events(choice, events, token);
   Progress& progress = progress_[static_cast<std::size_t>(choice)];
-  if (token != nullptr && options_.logprobs != nullptr) {
+  const bool shown = options_.extras.logprobs != nullptr || options_.extras.token_ids;
+  if (token != nullptr && shown) {
     (options_.stream ? progress.unsent : progress.choice.tokens).push_back(*token);
   }
-  if (options_.stream) return stream_events(choice, events);
-  for (const OutputEvent& event : events) progress.choice.answer.add(event);
+  for (const OutputEvent& event : events) {
+    const auto seen = placed(event, options_.reasoning);
+    if (!seen) continue;
+    if (options_.stream) {
+      stream_event(choice, *seen);
+    } else {
+      progress.choice.answer.add(*seen);
+    }
+  }
 }
 
 // Tokens whose text is held back, or that are markup, are accounted for by the chunk that follows.
-void ChatWriter::stream_events(int choice, const std::vector<OutputEvent>& events) {
+void ChatWriter::stream_event(int choice, const OutputEvent& event) {
   Progress& progress = progress_[static_cast<std::size_t>(choice)];
-  for (const OutputEvent& event : events) {
-    const std::string chunk = delta_chunk(options_.head, choice, event, unsent_logprobs(progress));
-    if (chunk.empty()) continue;
-    progress.unsent.clear();
-    send_event(*exchange_, chunk);
-  }
+  std::string chunk = delta_chunk(options_.head, choice, event, unsent(progress));
+  if (chunk.empty()) return;
+  progress.unsent.clear();
+  send(std::move(chunk));
 }
 
 void ChatWriter::on_end(int choice, const AnswerResult& result) {
   usage_.on_end(choice, result);
   Progress& progress = progress_[static_cast<std::size_t>(choice)];
-  progress.choice.end = {finish_reason(result), result.stop_string, result.stop_id};
-  if (options_.stream) {
-    send_event(*exchange_,
-               end_chunk(options_.head, choice, progress.choice.end, unsent_logprobs(progress)));
-  }
+  progress.choice.end = {finish_reason(result), result.stop_string, result.stop_id, result};
+  if (!options_.stream) return;
+  send(end_chunk(options_.head, choice, progress.choice.end, unsent(progress), options_.extras));
 }
 
-TokenLogprobs ChatWriter::unsent_logprobs(const Progress& progress) const {
-  if (progress.unsent.empty()) return {};
-  return {options_.logprobs, progress.unsent};
+ShownTokens ChatWriter::unsent(const Progress& progress) const {
+  return {options_.extras.logprobs, options_.extras.token_ids, progress.unsent};
+}
+
+void ChatWriter::send(std::string chunk) {
+  if (options_.continuous_usage) chunk = with_usage(std::move(chunk), usage_.so_far());
+  send_event(*exchange_, chunk);
 }
 
 void ChatWriter::complete() {
@@ -82,7 +91,7 @@ void ChatWriter::complete() {
   std::vector<ChatChoice> choices;
   for (Progress& progress : progress_) choices.push_back(std::move(progress.choice));
   exchange_->respond(
-      {.body = completion_body(options_.head, choices, usage_.usage(), options_.logprobs)});
+      {.body = completion_body(options_.head, choices, usage_.usage(), options_.extras)});
 }
 
 void ChatWriter::fail(const Status& status) {

@@ -8,6 +8,7 @@
 #include "serve/answer_usage.h"
 #include "serve/answer_writer.h"
 #include "serve/http.h"
+#include "serve/openai_request.h"
 #include "serve/openai_response.h"
 
 namespace tandem {
@@ -17,8 +18,10 @@ struct ChatWriterOptions {
   int choices = 1;
   std::int64_t prompt_tokens = 0;
   bool stream = false;
-  bool include_usage = false;           // a last chunk with the usage
-  const Tokenizer* logprobs = nullptr;  // set if log-probs were asked for; outlives the answer
+  bool include_usage = false;     // a last chunk with the usage
+  bool continuous_usage = false;  // and the tokens so far in every chunk
+  ReasoningText reasoning = ReasoningText::kSeparate;
+  ChatExtras extras = {};
 };
 
 class ChatWriter final : public AnswerWriter {
@@ -35,11 +38,12 @@ class ChatWriter final : public AnswerWriter {
  private:
   struct Progress {
     ChatChoice choice;                 // `answer` stays empty in a stream
-    std::vector<SampledToken> unsent;  // stream: tokens whose log-probs await a chunk
+    std::vector<SampledToken> unsent;  // stream: tokens to be shown that await a chunk
   };
 
-  void stream_events(int choice, const std::vector<OutputEvent>& events);
-  TokenLogprobs unsent_logprobs(const Progress& progress) const;
+  void stream_event(int choice, const OutputEvent& event);
+  ShownTokens unsent(const Progress& progress) const;
+  void send(std::string chunk);
 
   const std::shared_ptr<HttpExchange> exchange_;
   const ChatWriterOptions options_;

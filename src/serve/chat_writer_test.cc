@@ -121,7 +121,7 @@ TEST(ChatWriter, streams_role_deltas_end_usage_and_done_in_this_order) {
 TEST(ChatWriter, log_probs_of_a_stream_are_those_of_every_token_in_order) {
   const auto tokenizer =
       Tokenizer::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/demo", 4096).value();
-  Fixture f({.choices = 1, .stream = true, .logprobs = tokenizer.get()});
+  Fixture f({.choices = 1, .stream = true, .extras = {.logprobs = tokenizer.get()}});
   f.begin();
   f.answer.on_events(0, {}, SampledToken{.id = 1, .logprob = -1, .top = {}});
   f.answer.on_events(0, {{Kind::kContent, "a"}, {Kind::kContent, "b"}},
@@ -187,6 +187,48 @@ TEST(ChatWriter, an_answer_that_the_server_ended_says_abort) {
   f.answer.on_end(0, result);
   EXPECT_EQ(f.body()["choices"][0]["finish_reason"], "abort");
   EXPECT_EQ(f.body()["choices"][0]["message"]["content"], "half");
+}
+
+TEST(ChatWriter, thinking_goes_where_the_client_wants_it) {
+  for (const auto& [where, content] :
+       {std::pair{ReasoningText::kInContent, "hm!a"}, std::pair{ReasoningText::kLeftOut, "a"}}) {
+    Fixture f({.choices = 1, .reasoning = where});
+    f.begin();
+    f.answer.on_events(0, {{Kind::kReasoning, "hm!"}}, SampledToken{});
+    f.answer.on_events(0, {{Kind::kContent, "a"}}, SampledToken{});
+    f.answer.on_end(0, ended(AnswerEnd::kStop, 2));
+    const Json message = f.body()["choices"][0]["message"];
+    EXPECT_EQ(message["content"], content);
+    EXPECT_FALSE(message.contains("reasoning_content"));
+    EXPECT_EQ(f.body()["usage"]["completion_tokens_details"]["reasoning_tokens"], 1);
+  }
+}
+
+TEST(ChatWriter, token_ids_of_a_stream_add_up_to_those_of_the_whole) {
+  const auto prompt = std::make_shared<const std::vector<TokenId>>(std::vector<TokenId>{7, 8});
+  const ChatExtras extras{.token_ids = true, .meta_info = true, .prompt_ids = prompt};
+  for (const bool stream : {false, true}) {
+    Fixture f({.choices = 1, .stream = stream, .continuous_usage = true, .extras = extras});
+    f.begin();
+    f.answer.on_events(0, {}, SampledToken{.id = 1});
+    f.answer.on_events(0, {{Kind::kContent, "a"}}, SampledToken{.id = 2});
+    f.answer.on_events(0, {}, SampledToken{.id = 3});
+    f.answer.on_end(0, ended(AnswerEnd::kStop, 3));
+    if (!stream) {
+      EXPECT_EQ(f.body()["choices"][0]["token_ids"], Json({1, 2, 3}));
+      EXPECT_EQ(f.body()["prompt_token_ids"], Json({7, 8}));
+      EXPECT_EQ(f.body()["choices"][0]["meta_info"]["completion_tokens"], 3);
+      continue;
+    }
+    const auto frames = f.frames();
+    ASSERT_EQ(frames.size(), 4u);
+    EXPECT_EQ(frames[0]["prompt_token_ids"], Json({7, 8}));
+    EXPECT_EQ(frames[1]["choices"][0]["token_ids"], Json({1, 2}));
+    EXPECT_EQ(frames[2]["choices"][0]["token_ids"], Json({3}));
+    EXPECT_EQ(frames[0]["usage"]["completion_tokens"], 0);
+    EXPECT_EQ(frames[1]["usage"]["completion_tokens"], 2);
+    EXPECT_EQ(frames[2]["choices"][0]["meta_info"]["finish_reason"]["type"], "stop");
+  }
 }
 
 }  // namespace

@@ -8,6 +8,31 @@
 namespace tandem {
 namespace {
 
+// Ends an answer that goes on beyond its deadline, as if it had been cancelled.
+class DeadlineSink final : public TokenSink {
+ public:
+  DeadlineSink(std::unique_ptr<TokenSink> inner, const Clock& clock, TimePoint deadline)
+      : inner_(std::move(inner)), clock_(clock), deadline_(deadline) {}
+
+  Verdict on_token(const SampledToken& token) override {
+    if (inner_->on_token(token) == Verdict::kStop) return Verdict::kStop;
+    late_ = clock_.now() >= deadline_;
+    return late_ ? Verdict::kStop : Verdict::kContinue;
+  }
+
+  void on_finish(const GenerateResult& result) override {
+    GenerateResult own = result;
+    if (late_ && own.reason == FinishReason::kStop) own.reason = FinishReason::kCancelled;
+    inner_->on_finish(own);
+  }
+
+ private:
+  const std::unique_ptr<TokenSink> inner_;
+  const Clock& clock_;
+  const TimePoint deadline_;
+  bool late_ = false;
+};
+
 // Passes on to `answer` what the engine reports of one choice.
 std::unique_ptr<TokenSink> choice_sink(const ServeContext& context, AnswerStream stream,
                                        const std::shared_ptr<HttpExchange>& exchange,
@@ -31,6 +56,9 @@ Result<RequestId> submit_choice(const ServeContext& context, const Generation& g
                                 std::unique_ptr<TokenSink> sink) {
   SamplingParams sampling = generation.sampling;
   sampling.seed = seed;
+  if (generation.deadline) {
+    sink = std::make_unique<DeadlineSink>(std::move(sink), context.clock, *generation.deadline);
+  }
   std::unique_ptr<TokenConstraint> constraint;
   if (prompt.constraint) constraint = TRY(prompt.constraint());
   std::vector<TokenId> stop_ids = generation.stop_ids;
@@ -43,6 +71,7 @@ Result<RequestId> submit_choice(const ServeContext& context, const Generation& g
       {.prompt = prompt.ids,
        .sampling = std::move(sampling),
        .max_tokens = generation.max_tokens,
+       .prompt_logprobs_from = generation.prompt_logprobs_from,
        .stop_ids = std::move(stop_ids),
        .constraint = std::move(constraint),
        .cache = {.salt = generation.cache_salt},
@@ -55,11 +84,11 @@ Result<RequestId> submit_choice(const ServeContext& context, const Generation& g
 }  // namespace
 
 void start_generation(const ServeContext& context, Generation generation,
-                      const std::shared_ptr<HttpExchange>& exchange,
+                      RequestRegistry::Lease lease, const std::shared_ptr<HttpExchange>& exchange,
                       std::unique_ptr<AnswerWriter> writer, ErrorFormat error_format) {
   // Shared by the sinks of all choices, which the engine owns.
-  const auto answer =
-      std::make_shared<RunningAnswer>(exchange, std::move(writer), generation.answers());
+  const auto answer = std::make_shared<RunningAnswer>(exchange, std::move(writer),
+                                                      generation.answers(), std::move(lease));
   Engine* const engine = context.model.engine.get();
   const std::uint64_t seed = generation.seed ? *generation.seed : random_bits();
   std::vector<RequestId> ids;

@@ -15,6 +15,7 @@
 #include "serve/answer_writer.h"
 #include "serve/http.h"
 #include "serve/refusal.h"
+#include "serve/request_registry.h"
 #include "serve/serve_context.h"
 #include "text/answer_stream.h"
 
@@ -38,16 +39,22 @@ struct Generation {
   std::string cache_salt = {};
   TenantId tenant = {};
   int priority = 0;
-  std::optional<TimePoint> deadline = {};  // to be admitted by
+  // Not admitted by then, the answer fails with kDeadlineExceeded; else it ends with what there is.
+  std::optional<TimePoint> deadline = {};
+  // Log-probs of each prompt from this position on come with its first token; -1: none.
+  std::int64_t prompt_logprobs_from = -1;
+  std::string request_id = {};  // the client's name for the request; empty: none
+  bool stream = false;
 
   int answers() const { return static_cast<int>(prompts.size()) * choices; }
 };
 
-// Submits every choice; `writer` then hears of them on the network thread. The engine takes all or
-// none: if it refuses one, the exchange is answered with what `error_format` makes of it. If the
-// client leaves, the choices are cancelled. For a worker thread.
+// Submits every choice under the name that `lease` holds; `writer` then hears of them on the
+// network thread. The engine takes all or none: if it refuses one, the exchange is answered with
+// what `error_format` makes of it. If the client leaves, the choices are cancelled. For a worker
+// thread.
 void start_generation(const ServeContext& context, Generation generation,
-                      const std::shared_ptr<HttpExchange>& exchange,
+                      RequestRegistry::Lease lease, const std::shared_ptr<HttpExchange>& exchange,
                       std::unique_ptr<AnswerWriter> writer, ErrorFormat error_format);
 
 }  // namespace tandem

@@ -3,6 +3,10 @@
 #include <new>
 #include <utility>
 
+#include "serve/generation_fields.h"
+#include "serve/random_bits.h"
+#include "serve/wrapped_exchange.h"
+
 namespace tandem {
 namespace {
 
@@ -18,13 +22,25 @@ Accepted<PreparedAnswer> prepared(const ServeContext& context, const Prepare& pr
   return prepare(context, request);
 }
 
+Result<std::string> name_of(const HttpRequest& request, const Generation& generation) {
+  if (!generation.request_id.empty()) return generation.request_id;
+  const std::string_view header = request.header("X-Request-Id");
+  if (!header.empty()) return read_request_id(header, "X-Request-Id");
+  return fmt::format("req-{:016x}{:016x}", random_bits(), random_bits());
+}
+
 void run(const ServeContext& context, const Prepare& prepare, ErrorFormat error_format,
          HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
   auto answer = prepared(context, prepare, request);
-  request = {};  // a large body is not kept while its answer is written
   if (!answer) return respond(exchange, error_format(answer.error()));
-  start_generation(context, std::move(answer->generation), exchange, answer->make_writer(exchange),
-                   error_format);
+  const auto name = name_of(request, answer->generation);
+  request = {};  // a large body is not kept while its answer is written
+  if (!name) return respond(exchange, error_format(name.error()));
+  auto lease = context.registry.add(*name);
+  if (!lease) return respond(exchange, error_format(lease.error()));
+  const auto named = std::make_shared<HeaderExchange>(exchange, HttpHeader{"X-Request-Id", *name});
+  start_generation(context, std::move(answer->generation), *std::move(lease), named,
+                   answer->make_writer(named), error_format);
 }
 
 }  // namespace

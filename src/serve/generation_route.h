@@ -23,7 +23,9 @@ struct PreparedAnswer {
 using Prepare = std::function<Accepted<PreparedAnswer>(const ServeContext& context,
                                                        const HttpRequest& request)>;
 
-// A handler (http.h). `context` outlives it. Refuses by itself while the server drains.
+// A handler (http.h). `context` outlives it. Refuses by itself while the server drains. The
+// request's name is the body's, or the header X-Request-Id, or made up; the response carries it in
+// that header.
 HttpHandler generation_route(const ServeContext& context, Prepare prepare,
                              ErrorFormat error_format);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -159,6 +160,8 @@ void add_requests(Families& out, const MetricsInput& input) {
             static_cast<double>(input.engine.queued));
   out.counters("tandem_requests_total", "Requests that ended; each choice is one", "finish",
                kFinishNames, input.requests.ended);
+  out.counter("tandem_unknown_fields_total", "Fields of requests that nobody knows",
+              input.requests.unknown_fields);
   out.counter("tandem_steps_total", "Steps of the model", counts.steps);
   out.counter("tandem_prefill_tokens_total",
               "Tokens computed in chunks: of prompts, replayed and reprocessed ones included",
@@ -191,6 +194,10 @@ double held_bytes(const EngineStatus& engine) {
   return static_cast<double>(engine.arena.state_bytes + engine.arena.page_bytes - evictable);
 }
 
+double arena_share(const EngineStatus& engine) {
+  return share(held_bytes(engine), static_cast<double>(engine.geometry.usable_bytes()));
+}
+
 void add_sglang(Families& out, const MetricsInput& input) {
   const Labels model = {{"model_name", input.served_name}};
   const EngineStatus& engine = input.engine;
@@ -200,7 +207,7 @@ void add_sglang(Families& out, const MetricsInput& input) {
   out.gauge("sglang:num_queue_reqs", "As tandem_requests_queued",
             static_cast<double>(engine.queued), model);
   out.gauge("sglang:token_usage", "Share of the arena that eviction could not give back",
-            share(held_bytes(engine), static_cast<double>(engine.geometry.usable_bytes())), model);
+            arena_share(engine), model);
   out.gauge("sglang:cache_hit_rate", "Share of prompt tokens that were cached, since the start",
             share(static_cast<double>(requests.cached_tokens),
                   static_cast<double>(requests.prompt_tokens)),
@@ -213,6 +220,40 @@ void add_sglang(Families& out, const MetricsInput& input) {
               requests.completion_tokens, model);
   out.counter("sglang:cached_tokens_total", "Prompt tokens of these that were cached",
               requests.cached_tokens, model);
+  out.counter("sglang:num_requests_total", "Requests that ended; each choice is one",
+              std::accumulate(requests.ended.begin(), requests.ended.end(), std::int64_t{0}),
+              model);
+  out.counter("sglang:num_aborted_requests_total", "Of these, aborted",
+              requests.ended[static_cast<std::size_t>(FinishReason::kCancelled)], model);
+}
+
+// For dashboards made for vLLM.
+void add_vllm(Families& out, const MetricsInput& input) {
+  const Labels model = {{"model_name", input.served_name}};
+  const EngineStatus& engine = input.engine;
+  const RequestCounts& requests = input.requests;
+  out.gauge("vllm:num_requests_running", "As tandem_requests_running",
+            static_cast<double>(engine.running), model);
+  out.gauge("vllm:num_requests_waiting", "As tandem_requests_queued",
+            static_cast<double>(engine.queued), model);
+  out.gauge("vllm:kv_cache_usage_perc", "As sglang:token_usage", arena_share(engine), model);
+  out.counter("vllm:prompt_tokens_total", "As sglang:prompt_tokens_total", requests.prompt_tokens,
+              model);
+  out.counter("vllm:generation_tokens_total", "As sglang:generation_tokens_total",
+              requests.completion_tokens, model);
+  out.counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache",
+              requests.prompt_tokens, model);
+  out.counter("vllm:prefix_cache_hits_total", "Of these, cached", requests.cached_tokens, model);
+  out.counter("vllm:num_preemptions_total", "As tandem_retractions_total",
+              engine.planner.retractions, model);
+  out.family("vllm:request_success_total", "Requests that ended without an error",
+             MetricType::Counter);
+  for (const auto& [reason, name] :
+       {std::pair{FinishReason::kStop, "stop"}, std::pair{FinishReason::kLength, "length"},
+        std::pair{FinishReason::kCancelled, "abort"}}) {
+    out.add(requests.ended[static_cast<std::size_t>(reason)],
+            {{"model_name", input.served_name}, {"finished_reason", name}});
+  }
 }
 
 }  // namespace
@@ -223,6 +264,7 @@ std::optional<std::string> metrics_text(const MetricsInput& input) {
   add_cache(families, input.engine);
   add_memory(families, input.engine);
   add_sglang(families, input);
+  add_vllm(families, input);
   return families.text();
 }
 

@@ -1,5 +1,6 @@
 // What GET /metrics says, in Prometheus' text format. Names begin with "tandem_"; those that
-// dashboards made for SGLang look for are there as well, as "sglang:". docs/http.md lists them.
+// dashboards made for SGLang and vLLM look for are there as well, as "sglang:" and "vllm:".
+// docs/http.md lists them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct MetricsInput {
   RequestCounts requests = {};
   std::int64_t prefill_chunk_tokens = 0;
   std::int64_t context_tokens = 0;
-  std::string served_name = {};  // the label model_name of the "sglang:" names
+  std::string served_name = {};  // the label model_name of others' names
 };
 
 // A pure function. Labels take values from enumerations only, and every series is there from the

@@ -124,6 +124,19 @@ TEST(MetricsText, derived_values) {
   EXPECT_NEAR(text.value(R"(sglang:token_usage{model_name="demo"})"), 6500 / usable, 1e-9);
 }
 
+TEST(MetricsText, speaks_to_dashboards_made_for_other_servers) {
+  const Exposition text = exposition(busy());
+  EXPECT_EQ(text.value(R"(sglang:num_requests_total{model_name="demo"})"), 14);
+  EXPECT_EQ(text.value(R"(sglang:num_aborted_requests_total{model_name="demo"})"), 3);
+  EXPECT_EQ(text.value(R"(vllm:num_requests_running{model_name="demo"})"), 3);
+  EXPECT_EQ(text.value(R"(vllm:prefix_cache_queries_total{model_name="demo"})"), 200);
+  EXPECT_EQ(text.value(R"(vllm:prefix_cache_hits_total{model_name="demo"})"), 50);
+  EXPECT_EQ(text.value(R"(vllm:request_success_total{model_name="demo",finished_reason="length"})"),
+            4);
+  EXPECT_EQ(text.value(R"(vllm:kv_cache_usage_perc{model_name="demo"})"),
+            text.value(R"(sglang:token_usage{model_name="demo"})"));
+}
+
 TEST(MetricsText, escapes_what_a_name_may_hold) {
   const std::string text = metrics_text({.served_name = "a\"b\\c\nd"}).value();
   EXPECT_NE(text.find(R"({model_name="a\"b\\c\nd"})"), std::string::npos);

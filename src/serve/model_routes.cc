@@ -10,6 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// A step takes less; a stuck one is a fault.
+constexpr double kStuckMs = 20'000;
+
 // `created` is when this server began to serve it.
 Json model_json(const ServedModel& model, const std::string& served_name) {
   Json json;
@@ -32,12 +35,17 @@ std::int64_t prefill_chunk_tokens(Engine& engine) {
   return tokens;
 }
 
-HttpHandler health_route(const ServedModel& model) {
-  return [&model](HttpRequest, const std::shared_ptr<HttpExchange>& exchange) {
-    const bool draining = model.engine->draining();
-    HttpResponse response{.status = draining ? 503 : 200,
-                          .body = draining ? R"({"status":"draining"})" : R"({"status":"ok"})"};
-    if (draining) response.headers.push_back({"Retry-After", "1"});
+HttpHandler health_route(const ServedModel& model, const Clock& clock) {
+  return [&model, &clock](HttpRequest, const std::shared_ptr<HttpExchange>& exchange) {
+    const EngineProgress progress = model.engine->progress();
+    const char* status = "ok";
+    if (progress.busy && milliseconds(progress.since, clock.now()) > kStuckMs) status = "stuck";
+    if (model.engine->draining()) status = "draining";
+    HttpResponse response{.body = fmt::format(R"({{"status":"{}"}})", status)};
+    if (status != std::string_view("ok")) {
+      response.status = 503;
+      response.headers.push_back({"Retry-After", "1"});
+    }
     exchange->respond(std::move(response));
   };
 }

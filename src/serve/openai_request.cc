@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <array>
 
-#include "serve/answer_format.h"
+#include "serve/field_table.h"
 #include "serve/json_fields.h"
 #include "serve/openai_messages.h"
 
 namespace tandem {
 namespace {
-
-constexpr std::int64_t kMaxChoices = 128;
-constexpr std::size_t kMaxStops = 64;
-constexpr std::size_t kMaxStopBytes = 1024;
-constexpr std::size_t kMaxSaltBytes = 1024;
-constexpr std::int64_t kMinPriority = -1'000'000'000;
-constexpr std::int64_t kMaxPriority = 1'000'000'000;
 
 // The request as far as it is read, and what only fields together decide.
 struct Draft {
@@ -23,7 +16,6 @@ struct Draft {
   Conversation conversation;
   bool logprobs = false;
   std::optional<std::int64_t> top_logprobs;
-  bool has_stream_options = false;
 };
 
 Result<void> read_effort(const JsonValue& value, const std::string& field, Draft& draft) {
@@ -53,35 +45,6 @@ Result<void> read_template_kwargs(const JsonValue& value, const std::string& fie
   return {};
 }
 
-Result<std::string> read_stop_string(const JsonValue& value, const std::string& field) {
-  std::string stop = TRY(read_string(value, field));
-  if (stop.empty()) return bad_field(field, "an empty string would stop every answer");
-  if (stop.size() > kMaxStopBytes) {
-    return bad_field(field,
-                     fmt::format("expected at most {} bytes, got {}", kMaxStopBytes, stop.size()));
-  }
-  return stop;
-}
-
-Result<void> read_stop(const JsonValue& value, const std::string& field, Draft& draft) {
-  std::vector<std::string>& stops = draft.request.stop;
-  if (value.kind == JsonValue::Kind::kString) {
-    stops = {TRY(read_stop_string(value, field))};
-    return {};
-  }
-  if (value.kind != JsonValue::Kind::kArray) {
-    return bad_field(field, "a string or a list of strings", value);
-  }
-  if (value.items.size() > kMaxStops) {
-    return bad_field(
-        field, fmt::format("expected at most {} strings, got {}", kMaxStops, value.items.size()));
-  }
-  for (std::size_t i = 0; i < value.items.size(); ++i) {
-    stops.push_back(TRY(read_stop_string(value.items[i], fmt::format("{}[{}]", field, i))));
-  }
-  return {};
-}
-
 Result<void> read_tool_choice(const JsonValue& value, const std::string& field, Draft& draft) {
   constexpr std::string_view kExpected = "auto, none, required or {type, function: {name}}";
   ToolChoice& choice = draft.request.chat.tool_choice;
@@ -106,20 +69,39 @@ Result<void> read_tool_choice(const JsonValue& value, const std::string& field, 
   return {};
 }
 
-Result<void> read_stream_options(const JsonValue& value, const std::string& field, Draft& draft) {
+// OpenRouter's {effort, enabled}.
+Result<void> read_reasoning(const JsonValue& value, const std::string& field, Draft& draft) {
   TRY(expect_object(value, field));
-  draft.has_stream_options = true;
-  const JsonValue* usage = find_member(value, "include_usage");
-  if (usage == nullptr || is_null(*usage)) return {};
-  draft.request.include_usage = TRY(read_bool(*usage, field + ".include_usage"));
+  const JsonValue* effort = find_member(value, "effort");
+  if (effort != nullptr && !is_null(*effort)) TRY(read_effort(*effort, field + ".effort", draft));
+  const JsonValue* enabled = find_member(value, "enabled");
+  if (enabled == nullptr || is_null(*enabled)) return {};
+  const bool on = TRY(read_bool(*enabled, field + ".enabled"));
+  draft.request.chat.thinking = on ? Thinking::kOn : Thinking::kOff;
   return {};
 }
 
-Result<void> read_cache_salt(const JsonValue& value, const std::string& field, Draft& draft) {
-  draft.request.cache_salt = TRY(read_string(value, field));
-  if (draft.request.cache_salt.size() > kMaxSaltBytes) {
-    return bad_field(field, fmt::format("expected at most {} bytes, got {}", kMaxSaltBytes,
-                                        draft.request.cache_salt.size()));
+// Moonshot's {type, effort}.
+Result<void> read_thinking(const JsonValue& value, const std::string& field, Draft& draft) {
+  TRY(expect_object(value, field));
+  const JsonValue* type = find_member(value, "type");
+  if (type != nullptr && !is_null(*type)) {
+    const std::string word = TRY(read_string(*type, field + ".type"));
+    if (word != "enabled" && word != "disabled") {
+      return bad_field(field + ".type", "enabled or disabled", *type);
+    }
+    draft.request.chat.thinking = word == "enabled" ? Thinking::kOn : Thinking::kOff;
+  }
+  const JsonValue* effort = find_member(value, "effort");
+  if (effort == nullptr || is_null(*effort)) return {};
+  return read_effort(*effort, field + ".effort", draft);
+}
+
+// Only text comes out.
+Result<void> read_modalities(const JsonValue& value, const std::string& field, Draft&) {
+  TRY(expect_array(value, field));
+  for (const JsonValue& item : value.items) {
+    if (item.text != "text") return bad_field(field, "only \"text\" is supported", item);
   }
   return {};
 }
@@ -127,18 +109,13 @@ Result<void> read_cache_salt(const JsonValue& value, const std::string& field, D
 using Name = const std::string&;
 using Value = const JsonValue&;
 
-struct Field {
-  const char* name;
-  Result<void> (*read)(Value value, Name field, Draft& draft);
-};
+Result<void> read_max_tokens(Value value, Name field, Draft& draft) {
+  draft.request.max_tokens = TRY(read_integer(value, field, 1));
+  return {};
+}
 
-// In the order in which they are read. A field that is null counts as left out.
-constexpr Field kFields[] = {
-    {"model",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.model = TRY(read_string(v, f));
-       return {};
-     }},
+// In the order in which they are read, after those that all protocols share.
+constexpr FieldReader<Draft> kFields[] = {
     {"messages", [](Value v, Name, Draft& d) { return parse_messages(v, d.conversation); }},
     {"tools",
      [](Value v, Name f, Draft& d) -> Result<void> {
@@ -146,63 +123,14 @@ constexpr Field kFields[] = {
        return {};
      }},
     {"tool_choice", read_tool_choice},
+    {"parallel_tool_calls",
+     [](Value v, Name f, Draft& d) -> Result<void> {
+       d.request.chat.parallel_tool_calls = TRY(read_bool(v, f));
+       return {};
+     }},
     // The later of two (max_tokens is the old name) wins.
-    {"max_tokens",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.max_tokens = TRY(read_integer(v, f, 1));
-       return {};
-     }},
-    {"max_completion_tokens",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.max_tokens = TRY(read_integer(v, f, 1));
-       return {};
-     }},
-    {"temperature",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.sampling.temperature = TRY(read_float(v, f, {0, 2}));
-       return {};
-     }},
-    {"top_p",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.sampling.top_p = TRY(read_float(v, f, {0, 1, true}));
-       return {};
-     }},
-    {"top_k",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.sampling.top_k = TRY(read_integer(v, f, -1));
-       return {};
-     }},
-    {"min_p",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.sampling.min_p = TRY(read_float(v, f, {0, 1}));
-       return {};
-     }},
-    {"presence_penalty",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.sampling.presence_penalty = TRY(read_float(v, f, {-2, 2}));
-       return {};
-     }},
-    {"frequency_penalty",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.sampling.frequency_penalty = TRY(read_float(v, f, {-2, 2}));
-       return {};
-     }},
-    {"repetition_penalty",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.sampling.repetition_penalty = TRY(read_float(v, f, {0, 2, true}));
-       return {};
-     }},
-    {"seed",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.seed = static_cast<std::uint64_t>(TRY(read_integer(v, f)));
-       return {};
-     }},
-    {"stop", read_stop},
-    {"n",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.choices = static_cast<int>(TRY(read_integer(v, f, 1, kMaxChoices)));
-       return {};
-     }},
+    {"max_tokens", read_max_tokens},
+    {"max_completion_tokens", read_max_tokens},
     {"logprobs",
      [](Value v, Name f, Draft& d) -> Result<void> {
        d.logprobs = TRY(read_bool(v, f));
@@ -213,73 +141,41 @@ constexpr Field kFields[] = {
        d.top_logprobs = TRY(read_integer(v, f, 0, kMaxTopLogprobs));
        return {};
      }},
-    {"stream",
+    {"reasoning_effort", read_effort},
+    {"reasoning", read_reasoning},
+    {"thinking", read_thinking},
+    {"chat_template_kwargs", read_template_kwargs},
+    {"separate_reasoning",
      [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.stream = TRY(read_bool(v, f));
+       if (!TRY(read_bool(v, f))) d.request.reasoning = ReasoningText::kInContent;
        return {};
      }},
-    {"stream_options", read_stream_options},
-    {"reasoning_effort", read_effort},
-    {"chat_template_kwargs", read_template_kwargs},
+    {"include_reasoning",
+     [](Value v, Name f, Draft& d) -> Result<void> {
+       if (!TRY(read_bool(v, f))) d.request.reasoning = ReasoningText::kLeftOut;
+       return {};
+     }},
     {"continue_final_message",
      [](Value v, Name f, Draft& d) -> Result<void> {
        d.request.chat.continue_final_message = TRY(read_bool(v, f));
        return {};
      }},
-    {"parallel_tool_calls",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.chat.parallel_tool_calls = TRY(read_bool(v, f));
-       return {};
-     }},
-    {"cache_salt", read_cache_salt},
-    {"priority",
-     [](Value v, Name f, Draft& d) -> Result<void> {
-       d.request.priority = static_cast<int>(TRY(read_integer(v, f, kMinPriority, kMaxPriority)));
-       return {};
-     }},
+    {"modalities", read_modalities},
 };
 
-// They would change the answer, so to ignore them would be a lie; null, false and empty ask for
-// nothing.
-constexpr const char* kUnsupported[] = {
-    "allowed_token_ids",
+const std::vector<std::string_view> kRefused = {
     "audio",
-    "bad_words",
     "best_of",
     "chat_template",
     "documents",
     "echo",
+    "function_call",
     "functions",
-    "ignore_eos",
     "input_ids",
-    "logit_bias",
-    "min_tokens",
-    "prompt_logprobs",
     "prompt_token_ids",
-    "stop_regex",
-    "stop_token_ids",
-    "structural_tag",
-    "use_beam_search",
-    "custom_logit_processor",
+    "reasoning_budget",
+    "thinking_token_budget",
 };
-
-bool asks_for_nothing(const JsonValue& value) {
-  switch (value.kind) {
-    case JsonValue::Kind::kNull:
-      return true;
-    case JsonValue::Kind::kBoolean:
-      return value.text == "false";
-    case JsonValue::Kind::kNumber:
-      return value.text == "0";
-    case JsonValue::Kind::kString:
-      return value.text.empty();
-    case JsonValue::Kind::kArray:
-    case JsonValue::Kind::kObject:
-      return value.items.empty();
-  }
-  return false;
-}
-
 Result<void> check_tool_choice(const Draft& draft) {
   const ToolChoice choice = draft.request.chat.tool_choice;
   if (choice != ToolChoice::kRequired && choice != ToolChoice::kNamed) return {};
@@ -287,21 +183,16 @@ Result<void> check_tool_choice(const Draft& draft) {
     return bad_field("tool_choice", "asks for a tool, but no tools are given");
   }
   if (choice == ToolChoice::kRequired) return {};
-  const std::string& name = draft.request.chat.named_tool;
-  if (!draft.conversation.tool_names.contains(name)) {
-    return bad_field("tool_choice.function.name",
-                     fmt::format("no tool \"{}\" is given", name.substr(0, 60)));
-  }
-  return {};
+  const std::string& named = draft.request.chat.named_tool;
+  if (draft.conversation.tool_names.contains(named)) return {};
+  return bad_field("tool_choice.function.name",
+                   fmt::format("no tool \"{}\" is given", named.substr(0, 60)));
 }
 
 Result<void> check_together(Draft& draft) {
   TRY(check_tool_choice(draft));
   if (draft.top_logprobs && !draft.logprobs) {
     return bad_field("top_logprobs", "needs logprobs: true");
-  }
-  if (draft.has_stream_options && !draft.request.stream) {
-    return bad_field("stream_options", "needs stream: true");
   }
   if (draft.logprobs) {
     draft.request.sampling.top_logprobs = static_cast<int>(draft.top_logprobs.value_or(0));
@@ -316,26 +207,27 @@ Result<ChatCompletionRequest> parse_chat_completion(std::string_view body,
   const JsonValue object = TRY(parse_json_object(body));
   Draft draft;
   draft.request.sampling = defaults;
-  if (find_member(object, "messages") == nullptr) return bad_field("messages", "is required");
-  for (const Field& field : kFields) {
-    const JsonValue* value = find_member(object, field.name);
-    // Messages are required, so their null is an error that parse_messages words.
-    if (value == nullptr || (is_null(*value) && field.name != std::string_view("messages"))) {
-      continue;
-    }
-    TRY(field.read(*value, field.name, draft));
-  }
-  for (const char* name : kUnsupported) {
-    const JsonValue* value = find_member(object, name);
-    if (value != nullptr && !asks_for_nothing(*value)) {
-      return bad_field(name, "is not supported");
-    }
-  }
-  draft.request.chat.response_format = TRY(read_answer_format(object));
+  const JsonValue* messages = find_member(object, "messages");
+  if (messages == nullptr || is_null(*messages)) return bad_field("messages", "is required");
+  TRY(read_generation_fields(object, draft.request));
+  TRY(read_fields(object, kFields, draft));
+  TRY(check_other_fields(object, chat_field_names(), kRefused, draft.request));
   TRY(check_together(draft));
+  draft.request.chat.response_format = draft.request.format;
   draft.request.chat.messages = std::move(draft.conversation.messages);
   if (draft.conversation.continue_last) draft.request.chat.continue_final_message = true;
   return std::move(draft.request);
 }
+
+const std::vector<std::string_view>& chat_field_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    add_names(kFields, all);
+    return all;
+  }();
+  return names;
+}
+
+const std::vector<std::string_view>& chat_refused_names() { return kRefused; }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "serve/generation_fields.h"
@@ -9,13 +10,22 @@
 
 namespace tandem {
 
+// Where the thinking goes.
+enum class ReasoningText { kSeparate, kInContent, kLeftOut };
+
 struct ChatCompletionRequest : GenerationFields {
-  ChatRequest chat;
+  ChatRequest chat = {};
+  ReasoningText reasoning = ReasoningText::kSeparate;
 };
 
 // Fields that the body leaves out, or sets to null, keep `defaults`; fields that nobody knows are
-// ignored. Errors name the field. Tables in openai_request.cc say what each field takes.
+// counted. Errors name the field. The tables in openai_request.cc and generation_fields.cc say what
+// each field takes.
 Result<ChatCompletionRequest> parse_chat_completion(std::string_view body,
                                                     const SamplingParams& defaults);
+
+// Of the fields that only chats have: those that are read, and those that are refused.
+const std::vector<std::string_view>& chat_field_names();
+const std::vector<std::string_view>& chat_refused_names();
 
 }  // namespace tandem

@@ -77,7 +77,7 @@ TEST(ChatCompletionRequest, reads_every_sampling_field) {
   EXPECT_EQ(request.sampling.top_logprobs, 20);
   EXPECT_TRUE(request.stream);
   EXPECT_TRUE(request.include_usage);
-  EXPECT_EQ(request.cache_salt, "t");
+  EXPECT_EQ(request.cache_salt, "1:t");
   EXPECT_EQ(request.priority, -2);
 }
 
@@ -251,8 +251,20 @@ TEST(ChatCompletionRequest, refuses_values_inside_fields_by_their_path) {
       {with(R"("cache_salt":")" + std::string(1025, 'x') + R"(")"), "cache_salt"},
       {with(R"("priority":1.5)"), "priority"},
       {with(R"("priority":2000000000)"), "priority"},
-      {with(R"("logit_bias":{"5":1})"), "logit_bias"},
-      {with(R"("ignore_eos":true)"), "ignore_eos"},
+      {with(R"("logit_bias":{"-1":1})"), "logit_bias"},
+      {with(R"("logit_bias":{"2147483648":1})"), "logit_bias"},
+      {with(R"("logit_bias":{"abc":1})"), "logit_bias"},
+      {with(R"("logit_bias":{"5":1e30})"), "logit_bias"},
+      {with(R"("logit_bias":[[5]])"), "logit_bias[0]"},
+      {with(R"("ignore_eos":1)"), "ignore_eos"},
+      {with(R"("stop_token_ids":[-1])"), "stop_token_ids[0]"},
+      {with(R"("min_tokens":-1)"), "min_tokens"},
+      {with(R"("timeout":0)"), "timeout"},
+      {with(R"("rid":"a\nb")"), "rid"},
+      {with(R"("thinking":{"type":"on"})"), "thinking.type"},
+      {with(R"("reasoning":{"effort":"huge"})"), "reasoning.effort"},
+      {with(R"("modalities":["text","audio"])"), "modalities"},
+      {with(R"("suffix":"x")"), "suffix"},
       {with(R"("regex":"a+","guided_json":{})"), "guided_json"},
       {with(R"("best_of":2)"), "best_of"},
       {with(R"("chat_template":"{{x}}")"), "chat_template"},
@@ -354,6 +366,47 @@ TEST(ChatCompletionRequest, refuses_a_nesting_bomb_and_too_many_values_before_bu
   // Brackets and commas inside strings are text.
   accepted(with_message(R"({"role":"user","content":")" + std::string(levels, '[') + R"(\"[,"})"));
   accepted(with(R"("x":)" + std::string(190, '[') + std::string(190, ']')));
+}
+
+TEST(ChatCompletionRequest, reads_the_fields_that_other_servers_know) {
+  const auto request = accepted(with(
+      R"("logit_bias":{"5":-100,"7":1.5},"min_tokens":2,"stop_token_ids":[9,"10"],"ignore_eos":true,
+         "no_stop_trim":true,"skip_special_tokens":false,"timeout":1.5,"rid":"r-1",
+         "return_token_ids":true,"return_meta_info":true,"cache_salt":"ab","extra_key":"c",
+         "stream":true,"stream_options":{"continuous_usage_stats":true}, "sampling_seed":4,
+         "repeat_penalty":1.25,"separate_reasoning":false)"));
+  ASSERT_EQ(request.sampling.logit_bias.size(), 2u);
+  EXPECT_EQ(request.sampling.logit_bias[0].id, 5);
+  EXPECT_EQ(request.sampling.logit_bias[0].bias, -100);
+  EXPECT_EQ(request.sampling.logit_bias[1].bias, 1.5f);
+  EXPECT_EQ(request.sampling.min_tokens, 2);
+  EXPECT_EQ(request.stop_token_ids, (std::vector<TokenId>{9, 10}));
+  EXPECT_TRUE(request.ignore_eos);
+  EXPECT_TRUE(request.keep_stop);
+  EXPECT_FALSE(request.skip_special_tokens);
+  EXPECT_EQ(request.timeout_s, 1.5);
+  EXPECT_EQ(request.request_id, "r-1");
+  EXPECT_TRUE(request.return_token_ids);
+  EXPECT_TRUE(request.return_meta_info);
+  EXPECT_EQ(request.cache_salt, "2:abc");
+  EXPECT_TRUE(request.continuous_usage);
+  EXPECT_EQ(request.seed, 4u);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.25f);
+  EXPECT_EQ(request.reasoning, ReasoningText::kInContent);
+  EXPECT_EQ(request.unknown_fields, 0);
+}
+
+TEST(ChatCompletionRequest, takes_thinking_in_every_spelling) {
+  EXPECT_EQ(accepted(with(R"("reasoning":{"enabled":false})")).chat.thinking, Thinking::kOff);
+  EXPECT_EQ(accepted(with(R"("reasoning":{"effort":"low"})")).chat.effort, "low");
+  EXPECT_EQ(accepted(with(R"("thinking":{"type":"disabled"})")).chat.thinking, Thinking::kOff);
+  EXPECT_EQ(accepted(with(R"("thinking":{"type":"enabled","effort":"high"})")).chat.effort, "high");
+}
+
+TEST(ChatCompletionRequest, counts_fields_that_nobody_knows) {
+  const auto request = accepted(with(R"("user":"u","first":1,"second":2)"));
+  EXPECT_EQ(request.unknown_fields, 2);
+  EXPECT_EQ(request.unknown_field, "first");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST(OpenAiResponse, a_body_has_openais_shape) {
                           .reasoning_tokens = 2,
                           .prefill_ms = 20,
                           .decode_ms = 10};
-  Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), usage, nullptr));
+  Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), usage, {}));
   EXPECT_EQ(body["timings"]["prefill_tokens_per_s"], 300);
   body.erase("timings");
   EXPECT_EQ(body, Json::parse(R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,
@@ -88,7 +88,7 @@ TEST(OpenAiResponse, a_message_that_only_calls_has_null_content) {
   ChatChoice choice;
   choice.answer.tool_calls = {{"f:0", "f", "{}"}};
   choice.end = {"tool_calls", "", 7};
-  const Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), {}, nullptr));
+  const Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), {}, {}));
   EXPECT_EQ(body["choices"][0]["message"],
             Json::parse(R"({"role":"assistant","content":null,"tool_calls":[{"id":"f:0",
               "type":"function","function":{"name":"f","arguments":"{}"}}]})"));
@@ -97,7 +97,7 @@ TEST(OpenAiResponse, a_message_that_only_calls_has_null_content) {
 
 TEST(OpenAiResponse, an_empty_answer_is_an_empty_string) {
   ChatChoice choice;
-  const Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), {}, nullptr));
+  const Json body = Json::parse(completion_body(kHead, std::span(&choice, 1), {}, {}));
   EXPECT_EQ(body["choices"][0]["message"], Json::parse(R"({"role":"assistant","content":""})"));
 }
 
@@ -115,7 +115,7 @@ TEST(OpenAiResponse, chunks_have_one_choice_and_no_null_in_deltas) {
   EXPECT_EQ(delta({.kind = Kind::kToolCallArguments, .text = "{", .call = 1}),
             Json::parse(R"({"tool_calls":[{"index":1,"function":{"arguments":"{"}}]})"));
   EXPECT_EQ(delta_chunk(kHead, 0, {.kind = Kind::kToolCallEnd, .call = 1}, {}), "");
-  const Json end = Json::parse(end_chunk(kHead, 1, {"length", "", std::nullopt}, {}));
+  const Json end = Json::parse(end_chunk(kHead, 1, {.finish_reason = "length"}, {}));
   EXPECT_EQ(
       end["choices"],
       Json::parse(R"([{"index":1,"delta":{},"finish_reason":"length","matched_stop":null}])"));
@@ -129,8 +129,9 @@ TEST(OpenAiResponse, log_probs_spell_tokens_and_their_bytes) {
   const TokenId half = tokenizer->encode_plain("\xF0\x9F\x98\x80").front();
   const std::string_view half_bytes = tokenizer->token_bytes(half);
   const SampledToken token{.id = half, .logprob = -0.5f, .top = {{letter, -INFINITY}}};
-  const Json chunk = Json::parse(
-      delta_chunk(kHead, 0, {Kind::kContent, "x"}, {tokenizer.get(), std::span(&token, 1)}));
+  const Json chunk =
+      Json::parse(delta_chunk(kHead, 0, {Kind::kContent, "x"},
+                              {.logprobs = tokenizer.get(), .tokens = std::span(&token, 1)}));
   const Json entry = chunk["choices"][0]["logprobs"]["content"][0];
   EXPECT_EQ(entry["logprob"], -0.5);
   EXPECT_EQ(entry["bytes"].size(), half_bytes.size());

@@ -17,7 +17,8 @@ struct RequestCounts {
   std::array<std::int64_t, kFinishReasons> ended{};  // by FinishReason; each choice is one
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
-  std::int64_t cached_tokens = 0;  // of the prompts
+  std::int64_t cached_tokens = 0;   // of the prompts
+  std::int64_t unknown_fields = 0;  // of requests' bodies
 };
 
 // Thread-safe. Each counter is exact; those of one request may be seen one by one.
@@ -30,10 +31,13 @@ class RequestTotals {
     cached_tokens_ += result.usage.cache.cached_tokens;
   }
 
+  void add_unknown_fields(std::int64_t fields) { unknown_fields_ += fields; }
+
   RequestCounts counts() const {
     RequestCounts counts{.prompt_tokens = prompt_tokens_,
                          .completion_tokens = completion_tokens_,
-                         .cached_tokens = cached_tokens_};
+                         .cached_tokens = cached_tokens_,
+                         .unknown_fields = unknown_fields_};
     for (std::size_t i = 0; i < kFinishReasons; ++i) counts.ended[i] = ended_[i];
     return counts;
   }
@@ -43,6 +47,7 @@ class RequestTotals {
   std::atomic<std::int64_t> prompt_tokens_ = 0;
   std::atomic<std::int64_t> completion_tokens_ = 0;
   std::atomic<std::int64_t> cached_tokens_ = 0;
+  std::atomic<std::int64_t> unknown_fields_ = 0;
 };
 
 }  // namespace tandem

@@ -5,19 +5,24 @@
 namespace tandem {
 
 RunningAnswer::RunningAnswer(std::shared_ptr<HttpExchange> exchange,
-                             std::unique_ptr<AnswerWriter> writer, int choices)
-    : exchange_(std::move(exchange)), writer_(std::move(writer)), open_choices_(choices) {}
+                             std::unique_ptr<AnswerWriter> writer, int choices,
+                             RequestRegistry::Lease lease)
+    : exchange_(std::move(exchange)),
+      writer_(std::move(writer)),
+      open_choices_(choices),
+      lease_(std::move(lease)) {}
 
 void RunningAnswer::begin(std::function<void()> cancel) {
   cancel_ = std::move(cancel);
   state_ = State::kAnswering;
+  lease_.on_abort(cancel_);
   exchange_->on_gone(cancel_);
   writer_->begin();
   for (const auto& call : std::exchange(early_, {})) call();
 }
 
 void RunningAnswer::refuse(HttpResponse response) {
-  state_ = State::kDone;
+  end();
   early_.clear();
   exchange_->respond(std::move(response));
 }
@@ -41,14 +46,19 @@ void RunningAnswer::on_end(int choice, const AnswerResult& result) {
   }
   if (state_ == State::kDone) return;
   if (result.result.reason == FinishReason::kError) {
-    state_ = State::kDone;
+    end();
     cancel_();
     return writer_->fail(result.result.status);
   }
   writer_->on_end(choice, result);
   if (--open_choices_ > 0) return;
-  state_ = State::kDone;
+  end();
   writer_->complete();
+}
+
+void RunningAnswer::end() {
+  state_ = State::kDone;
+  lease_ = {};
 }
 
 }  // namespace tandem

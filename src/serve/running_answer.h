@@ -9,6 +9,7 @@
 #include "engine/answer_sink.h"
 #include "serve/answer_writer.h"
 #include "serve/http.h"
+#include "serve/request_registry.h"
 
 namespace tandem {
 
@@ -17,10 +18,10 @@ namespace tandem {
 class RunningAnswer {
  public:
   RunningAnswer(std::shared_ptr<HttpExchange> exchange, std::unique_ptr<AnswerWriter> writer,
-                int choices);
+                int choices, RequestRegistry::Lease lease = {});
 
-  // The engine has taken every choice. `cancel` ends all of its work for this answer; it is called
-  // if the client leaves or a choice fails.
+  // The engine has taken every choice. `cancel` ends all of its work for this answer, from any
+  // thread; it is called if the client leaves, a choice fails, or the request is aborted by name.
   void begin(std::function<void()> cancel);
   // The engine has refused a choice.
   void refuse(HttpResponse response);
@@ -31,12 +32,15 @@ class RunningAnswer {
  private:
   enum class State { kWaiting, kAnswering, kDone };
 
+  void end();
+
   const std::shared_ptr<HttpExchange> exchange_;
   const std::unique_ptr<AnswerWriter> writer_;
   State state_ = State::kWaiting;
   std::vector<std::function<void()>> early_;  // calls that came before begin()
   std::function<void()> cancel_;
   int open_choices_;
+  RequestRegistry::Lease lease_;  // free before the client can know that the answer is complete
 };
 
 }  // namespace tandem

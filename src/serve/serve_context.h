@@ -3,8 +3,10 @@
 
 #include <string>
 
+#include "base/clock.h"
 #include "engine/served_model.h"
 #include "serve/request_log.h"
+#include "serve/request_registry.h"
 #include "serve/request_totals.h"
 #include "serve/worker_pool.h"
 
@@ -14,9 +16,13 @@ namespace tandem {
 struct ServeContext {
   const ServedModel& model;
   std::string served_name;
-  WorkerPool& workers;    // parsing and tokenising run here
-  RequestTotals& totals;  // counts every request that ends
-  RequestLog& log;        // follows every request
+  WorkerPool& workers;          // parsing and tokenising run here
+  WorkerPool& waiting_workers;  // for what may wait for seconds
+  RequestTotals& totals;        // counts every request that ends
+  RequestLog& log;              // follows every request
+  RequestRegistry& registry;
+  const Clock& clock;
+  bool strict_fields = false;  // unknown fields are refused
 };
 
 }  // namespace tandem

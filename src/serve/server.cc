@@ -5,17 +5,23 @@
 #include <utility>
 
 #include "base/log.h"
-#include "serve/admin_routes.h"
 #include "serve/chat_route.h"
+#include "serve/completion_route.h"
 #include "serve/console.h"
+#include "serve/control_routes.h"
+#include "serve/generate_route.h"
+#include "serve/health_check.h"
 #include "serve/http_server.h"
+#include "serve/idempotency.h"
 #include "serve/live_route.h"
 #include "serve/messages_error.h"
 #include "serve/messages_route.h"
+#include "serve/metrics_route.h"
 #include "serve/model_routes.h"
 #include "serve/openai_error.h"
 #include "serve/responses_route.h"
 #include "serve/router.h"
+#include "serve/tokenize_routes.h"
 
 namespace tandem {
 namespace {
@@ -23,24 +29,55 @@ namespace {
 // A body may take a worker for seconds; with a second one the others get through.
 constexpr int kWorkers = 2;
 
+constexpr const char* kNoEmbeddings = "this model generates text; it has no embeddings or scores";
+
 std::vector<Route> routes(const ServeContext& context) {
   const ServedModel& model = context.model;
   const std::string& name = context.served_name;
+  const HttpHandler health = health_route(model, context.clock);
+  const HttpHandler tokenize = tokenize_route(context);
+  const HttpHandler detokenize = detokenize_route(context);
+  const HttpHandler model_info = model_info_route(context);
+  const HttpHandler server_info = server_info_route(context);
+  const HttpHandler flush = flush_route(context);
+  const HttpHandler unsupported = unsupported_route(kNoEmbeddings);
+  const auto answers = std::make_shared<IdempotencyStore>(IdempotencyStore::Limits{});
+  const auto generating = [&](Prepare prepare, ErrorFormat errors = openai_error_format) {
+    return idempotent(answers, generation_route(context, std::move(prepare), errors));
+  };
   std::vector<Route> routes = {
-      {"GET", "/health", health_route(model)},
+      {"POST", "/v1/chat/completions", generating(prepare_chat_completion)},
+      {"POST", "/v1/completions", generating(prepare_completion)},
+      {"POST", "/generate", generating(prepare_native)},
+      {"GET", "/health_generate", generating(prepare_health_check)},
+      {"GET", "/health", health},
+      {"GET", "/ping", health},
       {"GET", "/v1/models", model_list_route(model, name)},
       {"GET", "/v1/models/{id}", model_route(model, name)},
-      {"POST", "/v1/chat/completions",
-       generation_route(context, prepare_chat_completion, openai_error_format)},
-      {"POST", "/v1/responses", generation_route(context, prepare_responses, openai_error_format)},
+      {"POST", "/v1/responses", generating(prepare_responses)},
       {"GET", "/v1/responses/{id}", stored_response_route()},
       {"POST", "/v1/responses/{id}", stored_response_route()},
       {"DELETE", "/v1/responses/{id}", stored_response_route()},
-      {"POST", "/v1/messages", generation_route(context, prepare_messages, messages_error_format)},
+      {"POST", "/v1/messages", generating(prepare_messages, messages_error_format)},
       {"POST", "/v1/messages/count_tokens", count_tokens_route(context)},
+      {"GET", "/model_info", model_info},
+      {"GET", "/get_model_info", model_info},
+      {"GET", "/server_info", server_info},
+      {"GET", "/get_server_info", server_info},
       {"GET", "/live", live_route(model, name, context.log)},
       {"GET", "/metrics", metrics_route(model, name, context.totals)},
-      {"POST", "/flush_cache", flush_route(model, context.workers)},
+      {"POST", "/tokenize", tokenize},
+      {"POST", "/v1/tokenize", tokenize},
+      {"POST", "/detokenize", detokenize},
+      {"POST", "/v1/detokenize", detokenize},
+      {"POST", "/abort_request", abort_route(context)},
+      {"GET", "/flush_cache", flush},
+      {"POST", "/flush_cache", flush},
+      {"POST", "/reset_prefix_cache", flush},
+      {"POST", "/v1/embeddings", unsupported},
+      {"POST", "/v1/rerank", unsupported},
+      {"POST", "/v1/score", unsupported},
+      {"POST", "/v1/classify", unsupported},
   };
   for (Route& file : console_routes()) routes.push_back(std::move(file));
   return routes;
@@ -54,13 +91,22 @@ class Server::Impl {
       : model_(model),
         options_(options),
         workers_(std::make_unique<WorkerPool>(kWorkers)),
-        context_{model, options.served_name.empty() ? model.name : options.served_name, *workers_,
-                 totals_, log_} {}
+        waiting_workers_(std::make_unique<WorkerPool>(1)),
+        context_{.model = model,
+                 .served_name = options.served_name.empty() ? model.name : options.served_name,
+                 .workers = *workers_,
+                 .waiting_workers = *waiting_workers_,
+                 .totals = totals_,
+                 .log = log_,
+                 .registry = registry_,
+                 .clock = clock_,
+                 .strict_fields = options.strict_fields} {}
 
   // In this order: nobody asks any more; what a worker submitted last learns that its client has
   // gone; the engine lets go of every exchange; the network may go.
   ~Impl() {
     workers_.reset();
+    waiting_workers_.reset();
     if (http_) http_->run_posted();
     model_.engine->wait_idle();
   }
@@ -103,7 +149,9 @@ class Server::Impl {
   RequestTotals totals_;
   const SystemClock clock_;
   RequestLog log_{clock_};
+  RequestRegistry registry_;
   std::unique_ptr<WorkerPool> workers_;
+  std::unique_ptr<WorkerPool> waiting_workers_;
   const ServeContext context_;
   std::unique_ptr<HttpServer> http_;
 };

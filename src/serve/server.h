@@ -16,6 +16,7 @@ struct ServerOptions {
   int port = 8000;               // 0: a free one
   std::string served_name = {};  // in requests and answers; empty: the model's own name
   HttpLimits limits = {};
+  bool strict_fields = false;  // requests with fields that nobody knows are refused
   // How long requests may still run once draining has begun.
   std::chrono::milliseconds drain_timeout{30'000};
 };

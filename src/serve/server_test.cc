@@ -216,7 +216,9 @@ TEST(Server, a_salt_keeps_prompts_apart_and_flushing_forgets_them) {
   EXPECT_EQ(flushed.status, 200);
   EXPECT_GT(flushed.json()["freed_states"], 0);
   EXPECT_GT(flushed.json()["freed_pages"], 0);
-  EXPECT_EQ(ask(server, kFlush).json(), Json::parse(R"({"freed_states":0,"freed_pages":0})"));
+  const Json nothing = ask(server, kFlush).json();
+  EXPECT_EQ(nothing["freed_states"], 0);
+  EXPECT_EQ(nothing["freed_pages"], 0);
   EXPECT_EQ(cached_tokens(ask(server, chat(kShort))), 0);
 }
 

@@ -32,7 +32,7 @@ class Errors(unittest.TestCase):
             "max_completion_tokens": 1.5, "seed": "a", "stop": "", "n": 0, "logprobs": 1,
             "top_logprobs": 5, "stream": "yes", "stream_options": {}, "tools": {},
             "tool_choice": "required", "reasoning_effort": "huge", "chat_template_kwargs": [],
-            "continue_final_message": 0, "model": 7, "logit_bias": {"1": 2},
+            "continue_final_message": 0, "model": 7, "logit_bias": {"-1": 2},
         }
         for field, value in wrong.items():
             with self.subTest(field):

@@ -48,19 +48,26 @@ class Server:
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
-    def request(self, method, path, body=None, content_type="application/json"):
+    def request(self, method, path, body=None, content_type="application/json", headers=None):
         """(status, headers, JSON of the body)"""
         connection = self.connect()
         try:
-            connection.request(method, path, body, {"Content-Type": content_type})
+            connection.request(method, path, body, {"Content-Type": content_type, **(headers or {})})
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, answer.headers, json.loads(text) if text else None
         finally:
             connection.close()
 
-    def post(self, fields):
-        return self.request("POST", "/v1/chat/completions", json.dumps(fields))
+    def post(self, fields, path="/v1/chat/completions", headers=None):
+        return self.request("POST", path, json.dumps(fields), headers=headers)
+
+    def ask(self, path, fields):
+        """The body of a request that must succeed."""
+        status, _, body = self.post(fields, path)
+        if status != 200:
+            raise AssertionError("%d %s" % (status, body))
+        return body
 
     def chat(self, messages, **fields):
         """The response of a request that must succeed."""
@@ -72,6 +79,11 @@ class Server:
     def open_stream(self, messages, **fields):
         return Stream(self, {"messages": messages, "stream": True, **fields})
 
+    def stream_of(self, path, fields):
+        """Every chunk of a stream of any route."""
+        with Stream(self, {"stream": True, **fields}, path) as stream:
+            return list(stream)
+
     def stream(self, messages, **fields):
         """Every chunk of a stream that must succeed."""
         with self.open_stream(messages, **fields) as stream:
@@ -81,10 +93,10 @@ class Server:
 class Stream:
     """Iterates over chunks; ends at [DONE]."""
 
-    def __init__(self, server, fields):
+    def __init__(self, server, fields, path="/v1/chat/completions", headers=None):
         self.connection = server.connect()
-        self.connection.request("POST", "/v1/chat/completions", json.dumps(fields),
-                                {"Content-Type": "application/json"})
+        self.connection.request("POST", path, json.dumps(fields),
+                                {"Content-Type": "application/json", **(headers or {})})
         self.answer = self.connection.getresponse()
         if self.answer.status != 200:
             raise AssertionError("%d %s" % (self.answer.status, self.answer.read()))

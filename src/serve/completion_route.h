@@ -1,0 +1,12 @@
+// POST /v1/completions.
+#pragma once
+
+#include "serve/generation_route.h"
+
+namespace tandem {
+
+// A Prepare (generation_route.h).
+Accepted<PreparedAnswer> prepare_completion(const ServeContext& context,
+                                            const HttpRequest& request);
+
+}  // namespace tandem
