@@ -13,6 +13,8 @@ namespace tandem {
 namespace {
 
 struct ServeOptions {
+  std::vector<std::string> api_keys;
+  std::string api_key_file;
   ModelOptions model;
   ServerOptions server;
   EngineFlags engine;
@@ -20,9 +22,17 @@ struct ServeOptions {
   double max_body_mib = 64;
 };
 
+Result<std::vector<ApiKey>> all_keys(const ServeOptions& options) {
+  std::vector<ApiKey> keys;
+  if (!options.api_key_file.empty()) keys = TRY(read_api_keys(options.api_key_file));
+  for (const std::string& secret : options.api_keys) keys.push_back({.secret = secret});
+  return keys;
+}
+
 Result<void> serve(const ServeOptions& options) {
   const SystemClock clock;
   TRY(options.engine.check());
+  auto keys = TRY(all_keys(options));
   ServedModelOptions loading{.folder = TRY(options.model.model_folder()),
                              .precision = options.model.chosen_precision(),
                              .kernels = &options.model.kernels(),
@@ -33,6 +43,7 @@ Result<void> serve(const ServeOptions& options) {
   log_info("{}", plan.summary());
   const auto model = TRY(load_served_model(loading, clock));
   ServerOptions server_options = options.server;
+  server_options.api_keys = std::move(keys);
   server_options.drain_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.drain_timeout_s * 1000));
   server_options.limits.max_body_bytes =
@@ -55,6 +66,18 @@ void add_options(CLI::App& command, ServeOptions& options) {
                      "the model's name in requests and answers [the folder's name]");
   options.model.add_to(command);
   add_engine_flags(command, options.engine, FlagSet::kServe);
+
+  constexpr const char* kKeys = "Keys";
+  command.add_option("--api-key", options.api_keys, "a key that requests need; may be given again")
+      ->group(kKeys);
+  command
+      .add_option("--api-key-file", options.api_key_file,
+                  "keys with names, shares and limits (docs/http.md, Keys)")
+      ->group(kKeys);
+  command
+      .add_option("--admin-api-key", options.server.admin_key,
+                  "the key that /flush_cache and /abort_request need, instead of the others")
+      ->group(kKeys);
 
   constexpr const char* kLimits = "Limits";
   command.add_option("--max-body-mib", options.max_body_mib, "largest request body, in MiB")

@@ -76,6 +76,7 @@ Result<RequestId> submit_choice(const ServeContext& context, const Generation& g
        .constraint = std::move(constraint),
        .cache = {.salt = generation.cache_salt},
        .tenant = generation.tenant,
+       .tenant_weight = generation.tenant_weight,
        .priority = generation.priority,
        .deadline = generation.deadline},
       context.log.watch(static_cast<std::int64_t>(prompt.ids.size()), std::move(sink)));

@@ -38,6 +38,7 @@ struct Generation {
   std::vector<TokenId> stop_ids = {};
   std::string cache_salt = {};
   TenantId tenant = {};
+  double tenant_weight = 1;
   int priority = 0;
   // Not admitted by then, the answer fails with kDeadlineExceeded; else it ends with what there is.
   std::optional<TimePoint> deadline = {};

@@ -33,6 +33,8 @@ void run(const ServeContext& context, const Prepare& prepare, ErrorFormat error_
          HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
   auto answer = prepared(context, prepare, request);
   if (!answer) return respond(exchange, error_format(answer.error()));
+  answer->generation.tenant = TenantId{request.caller.tenant};
+  answer->generation.tenant_weight = request.caller.weight;
   const auto name = name_of(request, answer->generation);
   request = {};  // a large body is not kept while its answer is written
   if (!name) return respond(exchange, error_format(name.error()));

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,13 +20,20 @@ struct HttpHeader {
   std::string value;
 };
 
+// Who sent a request, as far as its API key says.
+struct Caller {
+  std::uint64_t tenant = 0;  // number of the key; 0: none was asked for
+  double weight = 1;         // the tenant's share of the machine beside others'
+};
+
 struct HttpRequest {
   std::string method;
   std::string path;   // percent-decoded, without the query
   std::string query;  // as sent, without the question mark
   std::vector<HttpHeader> headers;
   std::string body;
-  std::string parameter = {};         // what the {...} of the route stands for (router.h)
+  std::string parameter = {};  // what the {...} of the route stands for (router.h)
+  Caller caller = {};
   ByteBudget::Lease body_lease = {};  // counts `body` while the request lives
 
   // The first header of that name, whatever its case; empty if there is none.

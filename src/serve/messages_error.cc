@@ -17,6 +17,10 @@ int messages_status(StatusCode code) {
 
 const char* error_type(int status) {
   switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
     case 404:
       return "not_found_error";
     case 408:
@@ -42,6 +46,13 @@ std::string dotted(const std::string& field) {
   return out;
 }
 
+std::string body_text(int status, const std::string& message) {
+  nlohmann::ordered_json body;
+  body["type"] = "error";
+  body["error"] = {{"type", error_type(status)}, {"message", message}};
+  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace
 
 Status messages_error(Status error) {
@@ -54,11 +65,11 @@ Status messages_error(Status error) {
 }
 
 std::string messages_error_body(const Status& status) {
-  nlohmann::ordered_json body;
-  body["type"] = "error";
-  body["error"] = {{"type", error_type(messages_status(status.code))},
-                   {"message", client_message(status)}};
-  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return body_text(messages_status(status.code), client_message(status));
+}
+
+HttpResponse messages_denial(int status, const std::string& message) {
+  return {.status = status, .body = body_text(status, message)};
 }
 
 HttpResponse messages_error_format(const Refusal& refusal) {

@@ -12,6 +12,9 @@ namespace tandem {
 
 std::string messages_error_body(const Status& status);
 
+// A DenialFormat (access.h).
+HttpResponse messages_denial(int status, const std::string& message);
+
 // An ErrorFormat (refusal.h).
 HttpResponse messages_error_format(const Refusal& refusal);
 

@@ -10,6 +10,10 @@ constexpr std::size_t kMaxMessageBytes = 500;
 
 const char* error_type(int status) {
   switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
     case 404:
       return "not_found_error";
     case 408:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "serve/access.h"
 #include "serve/chat_route.h"
 #include "serve/completion_route.h"
 #include "serve/console.h"
@@ -31,7 +32,18 @@ constexpr int kWorkers = 2;
 
 constexpr const char* kNoEmbeddings = "this model generates text; it has no embeddings or scores";
 
-std::vector<Route> routes(const ServeContext& context) {
+HttpResponse openai_denial(int status, const std::string& message) {
+  return error_response(status, message);
+}
+
+// A route, who may use it, and how a refusal is spelt.
+struct GuardedRoute {
+  Route route;
+  Access access = Access::kOpen;
+  DenialFormat denial = openai_denial;
+};
+
+std::vector<GuardedRoute> guarded_routes(const ServeContext& context) {
   const ServedModel& model = context.model;
   const std::string& name = context.served_name;
   const HttpHandler health = health_route(model, context.clock);
@@ -45,42 +57,58 @@ std::vector<Route> routes(const ServeContext& context) {
   const auto generating = [&](Prepare prepare, ErrorFormat errors = openai_error_format) {
     return idempotent(answers, generation_route(context, std::move(prepare), errors));
   };
-  std::vector<Route> routes = {
-      {"POST", "/v1/chat/completions", generating(prepare_chat_completion)},
-      {"POST", "/v1/completions", generating(prepare_completion)},
-      {"POST", "/generate", generating(prepare_native)},
-      {"GET", "/health_generate", generating(prepare_health_check)},
-      {"GET", "/health", health},
-      {"GET", "/ping", health},
-      {"GET", "/v1/models", model_list_route(model, name)},
-      {"GET", "/v1/models/{id}", model_route(model, name)},
-      {"POST", "/v1/responses", generating(prepare_responses)},
-      {"GET", "/v1/responses/{id}", stored_response_route()},
-      {"POST", "/v1/responses/{id}", stored_response_route()},
-      {"DELETE", "/v1/responses/{id}", stored_response_route()},
-      {"POST", "/v1/messages", generating(prepare_messages, messages_error_format)},
-      {"POST", "/v1/messages/count_tokens", count_tokens_route(context)},
-      {"GET", "/model_info", model_info},
-      {"GET", "/get_model_info", model_info},
-      {"GET", "/server_info", server_info},
-      {"GET", "/get_server_info", server_info},
-      {"GET", "/live", live_route(model, name, context.log)},
-      {"GET", "/metrics", metrics_route(model, name, context.totals)},
-      {"POST", "/tokenize", tokenize},
-      {"POST", "/v1/tokenize", tokenize},
-      {"POST", "/detokenize", detokenize},
-      {"POST", "/v1/detokenize", detokenize},
-      {"POST", "/abort_request", abort_route(context)},
-      {"GET", "/flush_cache", flush},
-      {"POST", "/flush_cache", flush},
-      {"POST", "/reset_prefix_cache", flush},
-      {"POST", "/v1/embeddings", unsupported},
-      {"POST", "/v1/rerank", unsupported},
-      {"POST", "/v1/score", unsupported},
-      {"POST", "/v1/classify", unsupported},
+  using enum Access;
+  std::vector<GuardedRoute> routes = {
+      {{"POST", "/v1/chat/completions", generating(prepare_chat_completion)}, kGenerate},
+      {{"POST", "/v1/completions", generating(prepare_completion)}, kGenerate},
+      {{"POST", "/generate", generating(prepare_native)}, kGenerate},
+      {{"GET", "/health_generate", generating(prepare_health_check)}, kOpen},
+      {{"GET", "/health", health}, kOpen},
+      {{"GET", "/ping", health}, kOpen},
+      {{"GET", "/v1/models", model_list_route(model, name)}, kKnown},
+      {{"GET", "/v1/models/{id}", model_route(model, name)}, kKnown},
+      {{"POST", "/v1/responses", generating(prepare_responses)}, kGenerate},
+      {{"GET", "/v1/responses/{id}", stored_response_route()}, kKnown},
+      {{"POST", "/v1/responses/{id}", stored_response_route()}, kKnown},
+      {{"DELETE", "/v1/responses/{id}", stored_response_route()}, kKnown},
+      {{"POST", "/v1/messages", generating(prepare_messages, messages_error_format)},
+       kGenerate,
+       messages_denial},
+      {{"POST", "/v1/messages/count_tokens", count_tokens_route(context)}, kKnown, messages_denial},
+      {{"GET", "/model_info", model_info}, kKnown},
+      {{"GET", "/get_model_info", model_info}, kKnown},
+      {{"GET", "/server_info", server_info}, kKnown},
+      {{"GET", "/get_server_info", server_info}, kKnown},
+      {{"GET", "/live", live_route(model, name, context.log)}, kKnown},
+      {{"GET", "/metrics", metrics_route(model, name, context.totals)}, kOpen},
+      {{"POST", "/tokenize", tokenize}, kKnown},
+      {{"POST", "/v1/tokenize", tokenize}, kKnown},
+      {{"POST", "/detokenize", detokenize}, kKnown},
+      {{"POST", "/v1/detokenize", detokenize}, kKnown},
+      {{"POST", "/abort_request", abort_route(context)}, kAdmin},
+      {{"GET", "/flush_cache", flush}, kAdmin},
+      {{"POST", "/flush_cache", flush}, kAdmin},
+      {{"POST", "/reset_prefix_cache", flush}, kAdmin},
+      {{"POST", "/v1/embeddings", unsupported}, kKnown},
+      {{"POST", "/v1/rerank", unsupported}, kKnown},
+      {{"POST", "/v1/score", unsupported}, kKnown},
+      {{"POST", "/v1/classify", unsupported}, kKnown},
   };
-  for (Route& file : console_routes()) routes.push_back(std::move(file));
+  for (Route& file : console_routes()) routes.push_back({std::move(file)});
   return routes;
+}
+
+std::vector<Route> routes(const ServeContext& context, const AccessControl& access) {
+  std::vector<Route> routes;
+  for (GuardedRoute& guarded : guarded_routes(context)) {
+    Route& route = routes.emplace_back(std::move(guarded.route));
+    route.handler = access.guard(guarded.access, std::move(route.handler), guarded.denial);
+  }
+  return routes;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 }  // namespace
@@ -112,6 +140,9 @@ class Server::Impl {
   }
 
   Result<void> listen() {
+    auto keys = TRY(ApiKeys::create(options_.api_keys, clock_));
+    access_ = std::make_unique<AccessControl>(std::move(keys), options_.admin_key,
+                                              is_loopback(options_.host));
     http_ = TRY(HttpServer::listen(
         {.host = options_.host,
          .port = options_.port,
@@ -119,7 +150,7 @@ class Server::Impl {
          .headers = {{"Access-Control-Allow-Origin", "*"}},
          .refusal = [](int status,
                        const std::string& message) { return error_response(status, message); }},
-        Router(routes(context_))));
+        Router(routes(context_, *access_))));
     return {};
   }
 
@@ -153,6 +184,7 @@ class Server::Impl {
   std::unique_ptr<WorkerPool> workers_;
   std::unique_ptr<WorkerPool> waiting_workers_;
   const ServeContext context_;
+  std::unique_ptr<AccessControl> access_;
   std::unique_ptr<HttpServer> http_;
 };
 

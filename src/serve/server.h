@@ -4,9 +4,11 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/served_model.h"
+#include "serve/api_keys.h"
 #include "serve/http.h"
 
 namespace tandem {
@@ -16,7 +18,9 @@ struct ServerOptions {
   int port = 8000;               // 0: a free one
   std::string served_name = {};  // in requests and answers; empty: the model's own name
   HttpLimits limits = {};
-  bool strict_fields = false;  // requests with fields that nobody knows are refused
+  std::vector<ApiKey> api_keys = {};  // none: nobody needs one
+  std::string admin_key = {};         // empty: none (access.h)
+  bool strict_fields = false;         // requests with fields that nobody knows are refused
   // How long requests may still run once draining has begun.
   std::chrono::milliseconds drain_timeout{30'000};
 };
