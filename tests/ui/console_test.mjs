@@ -170,6 +170,30 @@ test('errors are shown: refusals, errors in a stream, a server that is gone', as
   await close();
 });
 
+test('a server with keys is used with the key that is set', async () => {
+  const keyed = await startServer(['--api-key', 'open sesame']);
+  try {
+    const {page, close} = await openPage(browser, keyed);
+    await send(page, sum);
+    await page.getByText('an API key is needed').waitFor();
+    await page.getByRole('link', {name: 'Live'}).click();
+    await page.getByText('asks for an API key').waitFor();
+    await page.getByRole('link', {name: 'Chat'}).click();
+    await page.getByRole('button', {name: 'Settings'}).click();
+    await page.getByLabel('API key').fill('open sesame');
+    await page.getByRole('button', {name: 'Close'}).click();
+    await page.getByRole('button', {name: 'New chat'}).click();
+    await greedy(page);
+    await send(page, sum);
+    assert.match(await (await lastAnswer(page)).locator('.markdown').innerText(), /7703/);
+    await page.getByRole('link', {name: 'Live'}).click();
+    await page.getByText('Prefix cache').waitFor();
+    await close();
+  } finally {
+    keyed.stop();
+  }
+});
+
 test('the keyboard alone is enough', async () => {
   const {page, close} = await openPage(browser, server);
   const focused = () => page.evaluate(() => document.activeElement.textContent || document.activeElement.ariaLabel);

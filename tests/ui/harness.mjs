@@ -11,7 +11,7 @@ const [tandem, chromium, uiFolder, pictures] = process.argv.slice(2);
 const playwright = createRequire(join(uiFolder, 'package.json'))('playwright-core');
 mkdirSync(pictures, {recursive: true});
 
-export const startServer = () => startTandem(tandem);
+export const startServer = (options = []) => startTandem(tandem, options);
 
 // Chromium as root needs --no-sandbox; the pages are our own.
 export const startBrowser = () =>

@@ -1,4 +1,5 @@
 import {useEffect, useRef} from 'preact/hooks';
+import {apiKey, setApiKey} from '../server/api_key';
 import {defaultSettings, efforts, requestFields, type Settings} from './settings';
 
 interface Props {
@@ -78,6 +79,16 @@ export function SettingsPanel({settings, change, close}: Props) {
           onInput={set('tools')}
         />
       </Field>
+      <label>
+        <span>API key</span>
+        <input
+          type="password"
+          autoComplete="off"
+          placeholder="none"
+          defaultValue={apiKey()}
+          onInput={(event) => setApiKey(event.currentTarget.value)}
+        />
+      </label>
       <button type="button" onClick={() => change(defaultSettings)}>
         Reset to defaults
       </button>

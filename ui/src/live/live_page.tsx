@@ -1,7 +1,7 @@
 // What the server is doing, for who runs it.
 import {useEffect, useState} from 'preact/hooks';
 import {count, percent, short} from '../format';
-import {fetchLive, type Live} from '../server/live_client';
+import {fetchLive, LiveError, type Live} from '../server/live_client';
 import {ArenaPicture} from './arena_picture';
 import {Chart} from './chart';
 import {emptyHistory, shownSeconds, withLive, type History, type Sample} from './history';
@@ -10,10 +10,10 @@ import {Requests} from './requests';
 
 const pollMs = 1000;
 
-// Asks every second while the page can be seen.
-function useLive(): {history: History; reached: boolean} {
+// Asks every second while the page can be seen. `problem` says why the last answer is an old one.
+function useLive(): {history: History; problem: string} {
   const [history, setHistory] = useState(emptyHistory);
-  const [reached, setReached] = useState(true);
+  const [problem, setProblem] = useState('');
   useEffect(() => {
     const abort = new AbortController();
     let timer = 0;
@@ -22,10 +22,10 @@ function useLive(): {history: History; reached: boolean} {
         try {
           const live = await fetchLive(abort.signal);
           setHistory((before) => withLive(before, live));
-          setReached(true);
-        } catch {
+          setProblem('');
+        } catch (error) {
           if (abort.signal.aborted) return;
-          setReached(false);
+          setProblem(error instanceof LiveError ? error.message : 'The server cannot be reached.');
         }
       }
       timer = window.setTimeout(() => void ask(), pollMs);
@@ -36,20 +36,20 @@ function useLive(): {history: History; reached: boolean} {
       clearTimeout(timer);
     };
   }, []);
-  return {history, reached};
+  return {history, problem};
 }
 
 export function LivePage() {
-  const {history, reached} = useLive();
+  const {history, problem} = useLive();
   const live = history.last;
   return (
     <main class="live">
-      {!reached && (
+      {problem !== '' && (
         <p class="error" role="alert">
-          The server cannot be reached. Trying again every second.
+          {problem} Trying again every second.
         </p>
       )}
-      <div class={reached ? 'panels' : 'panels stale'}>
+      <div class={problem === '' ? 'panels' : 'panels stale'}>
         <Tiles live={live} sample={history.samples.at(-1)} />
         <Charts samples={history.samples} />
         {live && <ArenaPicture arena={live.arena} />}

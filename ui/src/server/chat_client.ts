@@ -1,4 +1,5 @@
 // POST /v1/chat/completions, streamed. The shapes are docs/http.md's; fields not shown are left out.
+import {keyHeaders} from './api_key';
 import {eventData} from './sse';
 
 export interface WireToolCall {
@@ -61,7 +62,7 @@ export async function streamChat(
 ): Promise<void> {
   const response = await fetch('/v1/chat/completions', {
     method: 'POST',
-    headers: {'Content-Type': 'application/json'},
+    headers: {'Content-Type': 'application/json', ...keyHeaders()},
     body: JSON.stringify({...body, stream: true, stream_options: {include_usage: true}}),
     signal,
   });

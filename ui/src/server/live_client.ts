@@ -1,4 +1,5 @@
 // GET /live, as docs/console.md describes it.
+import {keyHeaders} from './api_key';
 
 export interface LiveRequest {
   number: number;
@@ -60,8 +61,12 @@ export interface Live {
   requests: LiveRequest[];
 }
 
+// What the server says instead of its figures.
+export class LiveError extends Error {}
+
 export async function fetchLive(signal: AbortSignal): Promise<Live> {
-  const response = await fetch('/live', {signal});
-  if (!response.ok) throw new Error(`The server answered ${response.status}.`);
+  const response = await fetch('/live', {signal, headers: keyHeaders()});
+  if (response.status === 401) throw new LiveError('The server asks for an API key: Chat, Settings.');
+  if (!response.ok) throw new LiveError(`The server answered ${response.status}.`);
   return (await response.json()) as Live;
 }
