@@ -11,6 +11,7 @@
 #include "loadgen/target.h"
 #include "loadgen/workload.h"
 #include "model_options.h"
+#include "number_range.h"
 
 namespace tandem {
 namespace {
@@ -147,7 +148,7 @@ void add_load_options(CLI::App& command, BenchOptions& options) {
                    .add_option("--rate", options.rate,
                                "open loop: so many conversations begin each second, as a Poisson "
                                "process, however slow the answers are")
-                   ->check(CLI::Range(1e-3, 1e6))
+                   ->check(number_range(1e-3, 1e6))
                    ->group(kLoad);
   command
       .add_option("--concurrency", options.load.concurrency,
@@ -165,10 +166,10 @@ void add_load_options(CLI::App& command, BenchOptions& options) {
   command
       .add_option("--duration", options.load.duration_s,
                   "begin nothing new after so many seconds; what is open is waited for")
-      ->check(CLI::Range(0.001, 1e7))
+      ->check(number_range(0.001, 1e7))
       ->group(kLoad);
   command.add_option("--timeout", options.load.timeout_s, "seconds that one answer may take")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(number_range(0.001, 1e6))
       ->capture_default_str()
       ->group(kLoad);
 }
@@ -204,7 +205,7 @@ void add_work_options(CLI::App& command, BenchOptions& options) {
         "words of a prompt, about a token each; the report has the server's count");
   count("--answer-tokens", work.answer_tokens, "max_tokens of an answer");
   command.add_option("--spread", work.spread, "both vary by this share, evenly")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_range(0.0, 1.0))
       ->capture_default_str()
       ->group(kWork);
   count("--groups", work.groups, "shared-prefix: how many prefixes");

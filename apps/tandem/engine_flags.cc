@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "number_range.h"
+
 namespace tandem {
 namespace {
 
@@ -45,7 +47,7 @@ void add_memory_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--mem-fraction-static", flags.memory_fraction,
                   "share of the available memory for weights and cache together")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(number_range(0.01, 1.0))
       ->capture_default_str()
       ->group(kMemory);
   command
@@ -128,7 +130,7 @@ void add_queue_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--schedule-conservativeness", flags.schedule_conservativeness,
                   "how carefully the length of answers is guessed")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(number_range(0.0, 100.0))
       ->capture_default_str()
       ->group(kSteps);
   command
@@ -155,7 +157,7 @@ void add_queue_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--watchdog-timeout", flags.watchdog_timeout_s,
                   "seconds that a step may take before it is reported")
-      ->check(CLI::Range(0.001, 1e9))
+      ->check(number_range(0.001, 1e9))
       ->capture_default_str()
       ->group(kSteps);
 }

@@ -9,6 +9,7 @@
 #include "model/config.h"
 #include "model/input.h"
 #include "model_options.h"
+#include "number_range.h"
 #include "plan_report.h"
 
 namespace tandem {
@@ -143,7 +144,7 @@ void add_options(CLI::App& command, PlanOptions& options) {
   command
       .add_option("--mem-fraction-static", options.budget.memory_fraction,
                   "without --memory: share of the available memory for weights and cache")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(number_range(0.01, 1.0))
       ->capture_default_str();
   command
       .add_option("--max-running-requests", options.budget.max_running,

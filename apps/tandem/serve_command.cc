@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "engine_flags.h"
 #include "model_options.h"
+#include "number_range.h"
 #include "serve/server.h"
 #include "served_memory.h"
 
@@ -69,6 +70,7 @@ void add_options(CLI::App& command, ServeOptions& options) {
 
   constexpr const char* kKeys = "Keys";
   command.add_option("--api-key", options.api_keys, "a key that requests need; may be given again")
+      ->allow_extra_args(false)  // else the model that follows would be one
       ->group(kKeys);
   command
       .add_option("--api-key-file", options.api_key_file,
@@ -81,7 +83,7 @@ void add_options(CLI::App& command, ServeOptions& options) {
 
   constexpr const char* kLimits = "Limits";
   command.add_option("--max-body-mib", options.max_body_mib, "largest request body, in MiB")
-      ->check(CLI::Range(0.001, 4096.0))
+      ->check(number_range(0.001, 4096.0))
       ->capture_default_str()
       ->group(kLimits);
   command
@@ -92,7 +94,7 @@ void add_options(CLI::App& command, ServeOptions& options) {
       .add_option("--drain-timeout", options.drain_timeout_s,
                   "seconds that running requests have left after SIGTERM or Ctrl-C; a second "
                   "signal ends at once")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(number_range(0.0, 86400.0))
       ->capture_default_str()
       ->group(kLimits);
 }

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -50,7 +51,9 @@ std::optional<double> query_number(std::string_view query, std::string_view name
     const std::string_view text = pair.substr(name.size() + 1);
     double number = 0;
     const auto [read, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && read == text.data() + text.size()) return number;
+    if (error == std::errc() && read == text.data() + text.size() && std::isfinite(number)) {
+      return number;
+    }
   }
   return std::nullopt;
 }

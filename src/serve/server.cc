@@ -27,8 +27,8 @@
 namespace tandem {
 namespace {
 
-// A body may take a worker for seconds; with a second one the others get through.
-constexpr int kWorkers = 2;
+// A body or a grammar may take a worker for a second or two; with several the others get through.
+constexpr int kWorkers = 4;
 
 constexpr const char* kNoEmbeddings = "this model generates text; it has no embeddings or scores";
 

@@ -54,7 +54,9 @@ class EngineFlags(unittest.TestCase):
 
     def test_bad_values_exit_2(self):
         for flag, value in (("--mem-fraction-static", 2), ("--schedule-policy", "best"),
-                            ("--max-running-requests", 0), ("--mamba-full-memory-ratio", "x")):
+                            ("--max-running-requests", 0), ("--mamba-full-memory-ratio", "x"),
+                            ("--mem-fraction-static", "nan"), ("--max-body-mib", "nan"),
+                            ("--drain-timeout", "nan")):
             done = run("serve", TINY, flag, value)
             self.assertEqual(done.returncode, 2)
             self.assertIn(flag, done.stderr)

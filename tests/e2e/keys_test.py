@@ -92,7 +92,7 @@ class Keys(unittest.TestCase):
 
     def test_bad_keys_end_the_start_in_one_line(self):
         for options in (["--api-key", ""], ["--api-key", "topsecret", "--api-key", "topsecret"],
-                        ["--api-key-file", "/nowhere/keys"]):
+                        ["--api-key-file", "/nowhere/keys"], ["--api-key", "topsecret", "/nowhere/model-key"]):
             done = subprocess.run([TANDEM, "serve", "--port", "0", *options], capture_output=True, text=True,
                                   timeout=60)
             self.assertEqual(done.returncode, 2, options)

@@ -193,6 +193,10 @@ TEST(AnswerGrammar, errors_name_the_field) {
       .name = "f", .parameters = R"({"if": {}})", .strict = true, .field = "tools[3]"};
   EXPECT_EQ(error({.calls = Calls::kRequired, .tools = {tool}}).field,
             "tools[3].function.parameters");
+  tool.parameters = R"({"properties": {"": {"type": "integer"}}, "required": [""]})";
+  EXPECT_EQ(error({.calls = Calls::kRequired, .tools = {tool}}).field,
+            "tools[3].function.parameters");
+  tool.parameters = R"({"if": {}})";
   tool.strict = false;  // then such arguments are free
   EXPECT_TRUE(
       k3().matches({.calls = Calls::kRequired, .tools = {tool}},

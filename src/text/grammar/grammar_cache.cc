@@ -12,16 +12,20 @@ Result<Grammar::Pointer> GrammarCache::get(
       return found->second->second;
     }
   }
-  Grammar::Pointer made = TRY(compile());
+  Result<Grammar::Pointer> made = compile();
   const std::lock_guard lock(mutex_);
-  if (by_key_.contains(key)) return made;  // another thread was faster
+  keep(key, made);
+  return made;
+}
+
+void GrammarCache::keep(const std::string& key, const Result<Grammar::Pointer>& made) {
+  if (by_key_.contains(key)) return;  // another thread was faster
   entries_.emplace_front(key, made);
   by_key_.emplace(key, entries_.begin());
   if (entries_.size() > kMaxGrammars) {
     by_key_.erase(entries_.back().first);
     entries_.pop_back();
   }
-  return made;
 }
 
 }  // namespace tandem

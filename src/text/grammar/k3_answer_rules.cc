@@ -1,5 +1,6 @@
 // Kimi K3's answers: channels between `<|open|> tag <|sep|>` and `<|close|> tag <|sep|>`, arguments
 // of calls each in a channel of its own.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -46,6 +47,10 @@ class K3AnswerRules final : public AnswerRules {
     SchemaCompiler compiler(schema, book_, &rules_, budget_);
     std::vector<ExprId> ways;
     for (const auto& form : TRY(compiler.object_forms({&schema, "#"}))) {
+      // The output has no way to write such an argument.
+      const bool is_lost = std::any_of(form.members.begin(), form.members.end(),
+                                       [](const auto& m) { return m.key.empty() && m.required; });
+      if (is_lost && tool.strict) return invalid("#/required: an argument needs a name");
       ways.push_back(TRY(arguments(compiler, form)));
     }
     TRY(compiler.finish());
@@ -58,6 +63,7 @@ class K3AnswerRules final : public AnswerRules {
   Result<ExprId> arguments(SchemaCompiler& compiler, const SchemaCompiler::ObjectForm& form) {
     std::vector<ExprId> parts;
     for (const auto& member : form.members) {
+      if (member.key.empty()) continue;
       const ExprId key = literal(escape_xtml_attribute(member.key));
       const auto values = TRY(compiler.typed_values(member.schema));
       const ExprId one = argument(key, values);
