@@ -16,6 +16,8 @@
 namespace tandem {
 namespace {
 
+using namespace loadgen;  // NOLINT: this file is its command line
+
 constexpr const char* kLoad = "How fast";
 constexpr const char* kWork = "What is asked";
 constexpr const char* kOutput = "Output";

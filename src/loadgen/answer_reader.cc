@@ -1,6 +1,6 @@
 #include "loadgen/answer_reader.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 constexpr std::size_t kMaxErrorBytes = 64 << 10;
@@ -81,4 +81,4 @@ void AnswerReader::on_end(CallEnd end, const std::string& detail) {
   if (finish_reason_ == "abort") return fail("unfinished", "finish_reason abort");
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -9,7 +9,7 @@
 #include "loadgen/load_run.h"
 #include "loadgen/sse_reader.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 // Single owner. The only measure of success: status 200, an event stream of chunks with a finish
 // reason, and [DONE].
@@ -41,4 +41,4 @@ class AnswerReader {
   bool done_ = false;
 };
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 std::string delta(const std::string& fields, const std::string& finish = "null") {
@@ -97,4 +97,4 @@ TEST(AnswerReader, an_answer_that_is_no_stream_is_an_error) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -6,7 +6,7 @@
 
 #include "base/philox.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 // A Poisson process: independent, exponentially distributed gaps. The same seed gives the same
 // times anywhere. Single owner.
@@ -29,4 +29,4 @@ class PoissonArrivals {
   double at_s_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 std::vector<double> gaps(double rate, std::uint64_t seed, int count) {
@@ -44,4 +44,4 @@ TEST(PoissonArrivals, repeat_with_their_seed_only) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 using Json = nlohmann::json;
@@ -88,4 +88,4 @@ std::string error_summary(std::string_view body) {
   return one_line(error != nullptr ? error_of(*error) : body);
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

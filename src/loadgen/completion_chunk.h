@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 // As the server counts. -1: it does not say.
 struct AnswerUsage {
@@ -34,4 +34,4 @@ Result<CompletionChunk> parse_completion_chunk(std::string_view json);
 // What an error body says, or its beginning if it is not OpenAI's JSON. One line.
 std::string error_summary(std::string_view body);
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -4,7 +4,7 @@
 
 #include "loadgen/workload.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 using Json = nlohmann::json;
@@ -121,4 +121,4 @@ Result<std::unique_ptr<Workload>> read_dataset(const std::filesystem::path& file
   return workload;
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace http = boost::beast::http;
 using boost::asio::buffer;
 using boost::asio::ip::tcp;
@@ -169,4 +169,4 @@ void HttpCall::finish(CallEnd end, const std::string& detail) {
   events.on_end(end, detail);
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

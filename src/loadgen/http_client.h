@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "loadgen/target.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 enum class CallEnd {
   kComplete,   // the whole response, as HTTP counts it
@@ -98,4 +98,4 @@ class HttpClient {
   std::vector<boost::asio::ip::tcp::socket> idle_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -12,7 +12,7 @@
 #include "loadgen/arrivals.h"
 #include "loadgen/http_client.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 using boost::system::error_code;
@@ -275,4 +275,4 @@ Result<std::string> first_model(const Target& target, const std::string& api_key
   return model;
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

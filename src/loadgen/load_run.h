@@ -11,7 +11,7 @@
 #include "loadgen/target.h"
 #include "loadgen/workload.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 enum class Endpoint { kChat, kCompletions };
 
@@ -72,4 +72,4 @@ Result<LoadRunResult> run_load(const LoadRunOptions& options, const Workload& wo
 // The first model of GET /v1/models.
 Result<std::string> first_model(const Target& target, const std::string& api_key, double timeout_s);
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

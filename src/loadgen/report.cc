@@ -6,7 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -180,4 +180,4 @@ std::string report_json(const LoadReport& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -8,7 +8,7 @@
 #include "loadgen/load_run.h"
 #include "loadgen/statistics.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 // One thing that was measured. Milliseconds.
 struct Measure {
@@ -51,4 +51,4 @@ std::string report_json(const LoadReport& report);
 // A picture of its own: cumulative curves with their percentiles, for light and dark pages.
 std::string report_svg(const LoadReport& report);
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

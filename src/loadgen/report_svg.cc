@@ -7,7 +7,7 @@
 
 #include "loadgen/report.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 constexpr double kMargin = 28;
@@ -217,4 +217,4 @@ std::string report_svg(const LoadReport& report) {
   return svg + "</svg>\n";
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 using Json = nlohmann::json;
@@ -116,4 +116,4 @@ TEST(ReportSvg, keeps_every_curve_inside_its_panel) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tandem {
+namespace tandem::loadgen {
 
 bool SseReader::feed(std::string_view bytes, const OnData& on_data) {
   while (!bytes.empty()) {
@@ -37,4 +37,4 @@ void SseReader::end_line(const OnData& on_data) {
   line_.clear();
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tandem {
+namespace tandem::loadgen {
 
 // Input may be cut anywhere, within a line end, too. Single owner.
 class SseReader {
@@ -29,4 +29,4 @@ class SseReader {
   bool after_return_ = false;  // a line feed now belongs to the line end before it
 };
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

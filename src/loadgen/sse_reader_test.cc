@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 using Events = std::vector<std::string>;
@@ -65,4 +65,4 @@ TEST(SseReader, does_not_care_where_the_stream_is_cut) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::loadgen

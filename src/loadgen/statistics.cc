@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace tandem {
+namespace tandem::loadgen {
 
 double percentile(std::span<const double> sorted, double share) {
   const auto count = static_cast<double>(sorted.size());
@@ -36,4 +36,4 @@ std::vector<CurvePoint> cumulative_curve(std::span<const double> sorted, std::si
   return curve;
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace tandem {
+namespace tandem::loadgen {
 
 // Percentiles by nearest rank: each is a value that was measured. All 0 without samples.
 struct Distribution {
@@ -31,4 +31,4 @@ struct CurvePoint {
 };
 std::vector<CurvePoint> cumulative_curve(std::span<const double> sorted, std::size_t points);
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 TEST(Percentile, is_the_smallest_sample_that_covers_the_share) {
@@ -67,4 +67,4 @@ TEST(CumulativeCurve, of_one_sample_is_a_point) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -5,7 +5,7 @@
 #include "base/philox.h"
 #include "loadgen/workload.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 constexpr std::array<std::string_view, 48> kWords = {
@@ -94,4 +94,4 @@ Turn user_turn(const std::string& text, std::int64_t max_tokens) {
   return {.messages = message.dump(), .text = text, .max_tokens = max_tokens};
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 Result<int> parse_port(std::string_view text, std::string_view url) {
@@ -59,4 +59,4 @@ Result<Target> parse_target_url(std::string_view url) {
   return target;
 }
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

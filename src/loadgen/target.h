@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 struct Target {
   std::string host;  // a name or an address, without the brackets of IPv6
@@ -21,4 +21,4 @@ struct Target {
 // kInvalidArgument for anything else, https included.
 Result<Target> parse_target_url(std::string_view url);
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 TEST(TargetUrl, names_host_port_and_path) {
@@ -29,4 +29,4 @@ TEST(TargetUrl, what_cannot_be_asked_is_refused_by_name) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::loadgen

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace tandem {
+namespace tandem::loadgen {
 
 // What one request adds to its conversation. The same in two forms, one for each endpoint.
 struct Turn {
@@ -53,4 +53,4 @@ Result<std::unique_ptr<Workload>> parse_dataset(std::string_view text, std::int6
 // A turn that asks `text` as a user.
 Turn user_turn(const std::string& text, std::int64_t max_tokens);
 
-}  // namespace tandem
+}  // namespace tandem::loadgen

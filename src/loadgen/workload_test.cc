@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace tandem {
+namespace tandem::loadgen {
 namespace {
 
 using Json = nlohmann::json;
@@ -115,4 +115,4 @@ TEST(Dataset, errors_name_the_line) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::loadgen

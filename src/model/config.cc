@@ -86,7 +86,7 @@ MoeSpec read_moe(ConfigFields& text) {
 }
 
 ActivationSpec read_activation(ConfigFields& text) {
-  constexpr NumberRange kBeta = {1e-3, 1e6};
+  constexpr ConfigRange kBeta = {1e-3, 1e6};
   const std::string name = text.string("hidden_act");
   if (name == "silu") return {GatedActivation::kSwiGlu};
   if (name == "situ") {

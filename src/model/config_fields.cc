@@ -31,7 +31,7 @@ std::string described(IntRange range) {
                      range.high);
 }
 
-std::string described(NumberRange range) {
+std::string described(ConfigRange range) {
   return fmt::format("a number from {} to {}", range.low, range.high);
 }
 
@@ -91,7 +91,7 @@ std::int64_t ConfigFields::integer_or(std::string_view name, IntRange range,
   return optional_integer(name, range).value_or(fallback);
 }
 
-std::optional<float> ConfigFields::optional_number(std::string_view name, NumberRange range) {
+std::optional<float> ConfigFields::optional_number(std::string_view name, ConfigRange range) {
   const json* value = find(name);
   if (value == nullptr) return std::nullopt;
   if (value->is_number()) {
@@ -102,7 +102,7 @@ std::optional<float> ConfigFields::optional_number(std::string_view name, Number
   return static_cast<float>(range.low);
 }
 
-float ConfigFields::number(std::string_view name, NumberRange range) {
+float ConfigFields::number(std::string_view name, ConfigRange range) {
   const std::optional<float> value = optional_number(name, range);
   if (!value) expected(name, described(range));
   return value.value_or(static_cast<float>(range.low));

@@ -22,7 +22,7 @@ struct IntRange {
   std::int64_t high = 0;
   bool even = false;
 };
-struct NumberRange {
+struct ConfigRange {
   double low = 0;
   double high = 0;
 };
@@ -42,8 +42,8 @@ class ConfigFields {
   std::int64_t integer(std::string_view name, IntRange range);
   std::int64_t integer_or(std::string_view name, IntRange range, std::int64_t fallback);
   std::optional<std::int64_t> optional_integer(std::string_view name, IntRange range);
-  float number(std::string_view name, NumberRange range);
-  std::optional<float> optional_number(std::string_view name, NumberRange range);
+  float number(std::string_view name, ConfigRange range);
+  std::optional<float> optional_number(std::string_view name, ConfigRange range);
   bool boolean(std::string_view name);
   bool boolean_or(std::string_view name, bool fallback);
   std::string string(std::string_view name);

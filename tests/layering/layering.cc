@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace tandem::layering {
 namespace {
@@ -53,6 +56,23 @@ std::vector<Include> includes_of(const std::string& contents) {
   return found;
 }
 
+// The classes and enumerations that a file defines in its namespace, with their lines.
+std::vector<std::pair<std::string, int>> types_of(const std::string& contents) {
+  static const std::regex space(R"(^namespace ([\w:]+) \{)");
+  static const std::regex type(R"(^(?:struct|class|enum class) (\w+)(?: final)?(?: : .*)? \{.*)");
+  std::vector<std::pair<std::string, int>> found;
+  std::string scope;
+  std::istringstream lines(contents);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::smatch match;
+    if (std::regex_search(line, match, space)) scope += match[1].str() + "::";
+    if (line.starts_with("}  // namespace")) scope.clear();
+    if (std::regex_match(line, match, type)) found.emplace_back(scope + match[1].str(), number);
+  }
+  return found;
+}
+
 // What a folder may include: folders, and single headers of others.
 struct Reach {
   std::set<std::string> folders;
@@ -83,6 +103,7 @@ class Checker {
     for (const auto& [path, contents] : tree_.files) includes_[path] = includes_of(contents);
     for (const auto& [path, includes] : includes_) check_file(path, includes);
     check_public_headers();
+    check_type_names();
     return std::move(found_);
   }
 
@@ -121,6 +142,18 @@ class Checker {
     const std::string target = folder_of(include.path);
     if (reach.folders.contains(target) || reach.headers.contains(include.path)) return;
     report(path, include.line, folder_of(path) + " may not include " + include.path);
+  }
+
+  // Two types of one name may end up in one program, and the linker keeps the templates of one.
+  void check_type_names() {
+    std::map<std::string, std::string> owner;
+    for (const auto& [path, contents] : tree_.files) {
+      if (!is_header(path)) continue;
+      for (const auto& [name, line] : types_of(contents)) {
+        const auto [known, is_new] = owner.emplace(name, path);
+        if (!is_new) report(path, line, name + " is defined in " + known->second + ", too");
+      }
+    }
   }
 
   // Marks every header that another folder reaches, and reports what it shows of third parties.

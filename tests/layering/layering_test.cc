@@ -55,6 +55,17 @@ TEST(layering, the_repository_holds_its_include_rules) {
   for (const auto& line : violations(rules(), tree)) ADD_FAILURE() << line;
 }
 
+TEST(layering, one_name_for_two_types_is_caught) {
+  const std::string one = "namespace tandem {\nstruct Turn {\n};\n}  // namespace tandem\n";
+  EXPECT_EQ(check({.files = {{"base/a.h", one}, {"text/b.h", one}}}),
+            "text/b.h:2: tandem::Turn is defined in base/a.h, too\n");
+  const std::string apart =
+      "namespace tandem::b {\nclass Turn final : public X {\n};\n}  // namespace tandem::b\n";
+  const std::string inner =
+      "namespace tandem {\nstruct A {\n  struct Turn {};\n};\nstruct Turn;\n}\n";
+  EXPECT_EQ(check({.files = {{"base/a.h", one}, {"text/b.h", apart}, {"text/c.h", inner}}}), "");
+}
+
 TEST(layering, including_upwards_is_caught) {
   EXPECT_EQ(
       check({.files = {{"base/a.cc", "\n#include \"model/spec.h\"\n"}, {"model/spec.h", ""}}}),
