@@ -45,8 +45,8 @@ class ConstrainedAnswerTest : public testing::Test {
                               std::int64_t max_tokens = 400) {
     const auto prompt = model_->chat_format->render(request);
     EXPECT_TRUE(prompt) << prompt.error().message;
-    auto constraint = model_->chat_constraint(request, *prompt);
-    EXPECT_TRUE(constraint) << constraint.error().message;
+    auto grammar = model_->chat_grammar(request, *prompt);
+    EXPECT_TRUE(grammar) << grammar.error().message;
     auto answer = std::make_shared<Answer>();
     auto promise = std::make_shared<std::promise<Outcome>>();
     auto sink = std::make_unique<AnswerSink>(
@@ -62,7 +62,7 @@ class ConstrainedAnswerTest : public testing::Test {
                                             .sampling = sampling,
                                             .max_tokens = max_tokens,
                                             .stop_ids = model_->stop_ids,
-                                            .constraint = *std::move(constraint)},
+                                            .constraint = model_->constraint(*grammar)},
                                            std::move(sink));
     EXPECT_TRUE(id) << id.error().message;
     return future;
@@ -144,12 +144,15 @@ TEST_F(ConstrainedAnswerTest, a_length_limit_leaves_the_beginning_of_a_valid_tex
 
 TEST_F(ConstrainedAnswerTest, a_request_without_demands_has_no_constraint) {
   const ChatRequest request = ask("Hello");
-  const auto constraint = model_->chat_constraint(request, *model_->chat_format->render(request));
-  ASSERT_TRUE(constraint);
-  EXPECT_EQ(*constraint, nullptr);
-  EXPECT_EQ(*model_->text_constraint({}), nullptr);
-  EXPECT_EQ(model_->text_constraint({FormatKind::kRegex, "(", "regex"}).error().field, "regex");
-  EXPECT_NE(*model_->text_constraint({FormatKind::kRegex, "a"}), nullptr);
+  const auto grammar = model_->chat_grammar(request, *model_->chat_format->render(request));
+  ASSERT_TRUE(grammar);
+  EXPECT_EQ(*grammar, nullptr);
+  EXPECT_EQ(model_->constraint(*grammar), nullptr);
+  EXPECT_EQ(*model_->text_grammar({}), nullptr);
+  EXPECT_EQ(model_->text_grammar({FormatKind::kRegex, "(", "regex"}).error().field, "regex");
+  const auto bound = model_->text_grammar({FormatKind::kRegex, "a"});
+  ASSERT_TRUE(bound);
+  EXPECT_NE(model_->constraint(*bound), nullptr);
 }
 
 }  // namespace

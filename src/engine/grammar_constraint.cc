@@ -1,5 +1,7 @@
 #include "engine/grammar_constraint.h"
 
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -26,8 +28,8 @@ struct MaskState {
 
 class GrammarConstraint final : public TokenConstraint {
  public:
-  GrammarConstraint(Grammar::Pointer grammar, std::int64_t vocab_size, MaskWorker& worker)
-      : state_(std::make_shared<MaskState>(std::move(grammar), vocab_size)), worker_(worker) {
+  GrammarConstraint(Grammar::Pointer grammar, std::int64_t vocab_size, WorkerPool& workers)
+      : state_(std::make_shared<MaskState>(std::move(grammar), vocab_size)), workers_(workers) {
     state_->fill();
   }
 
@@ -47,61 +49,28 @@ class GrammarConstraint final : public TokenConstraint {
       return;
     }
     state_->in_progress = true;
-    worker_.run([state = state_] {
+    workers_.run(WorkerPool::Job([state = state_] {
       state->fill();
       {
         const std::lock_guard lock(state->mutex);
         state->in_progress = false;
       }
       state->done.notify_all();
-    });
+    }));
   }
 
  private:
   std::shared_ptr<MaskState> state_;
-  MaskWorker& worker_;
+  WorkerPool& workers_;
   bool is_stale_ = false;
 };
 
 }  // namespace
 
-MaskWorker::MaskWorker() : thread_([this] { work(); }) {}
-
-MaskWorker::~MaskWorker() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-void MaskWorker::run(std::function<void()> job) {
-  {
-    const std::lock_guard lock(mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  changed_.notify_all();
-}
-
-void MaskWorker::work() {
-  while (true) {
-    std::function<void()> job;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-      if (stopping_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
-    job();
-  }
-}
-
 std::unique_ptr<TokenConstraint> make_grammar_constraint(Grammar::Pointer grammar,
                                                          std::int64_t vocab_size,
-                                                         MaskWorker& worker) {
-  return std::make_unique<GrammarConstraint>(std::move(grammar), vocab_size, worker);
+                                                         WorkerPool& workers) {
+  return std::make_unique<GrammarConstraint>(std::move(grammar), vocab_size, workers);
 }
 
 }  // namespace tandem

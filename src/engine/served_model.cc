@@ -1,9 +1,9 @@
 #include "engine/served_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "text/grammar/answer_grammar.h"
-#include "text/json_text.h"
 
 namespace tandem {
 namespace {
@@ -29,30 +29,6 @@ Result<void> load_text_side(const std::filesystem::path& folder, const ModelSpec
   return {};
 }
 
-const JsonValue* member(const JsonValue& object, std::string_view key) {
-  const auto found = std::find(object.keys.begin(), object.keys.end(), key);
-  return found == object.keys.end()
-             ? nullptr
-             : &object.items[static_cast<std::size_t>(found - object.keys.begin())];
-}
-
-// Names of the tools that the request and its system messages declare. Rendering has checked their
-// form.
-std::vector<std::string> declared_tools(const ChatRequest& request) {
-  std::vector<std::string> names;
-  const auto add = [&names](const std::vector<std::string>& tools) {
-    for (const std::string& tool : tools) {
-      const auto parsed = parse_json(tool);
-      const JsonValue* function = parsed ? member(*parsed, "function") : nullptr;
-      const JsonValue* name = function != nullptr ? member(*function, "name") : nullptr;
-      if (name != nullptr) names.push_back(name->text);
-    }
-  };
-  add(request.tools);
-  for (const ChatMessage& message : request.messages) add(message.tools);
-  return names;
-}
-
 std::string folder_name(const std::filesystem::path& folder) {
   // "models/demo/" has an empty last component.
   const auto absolute = std::filesystem::weakly_canonical(folder);
@@ -75,28 +51,34 @@ AnswerStream ServedModel::answer_stream(const Prompt& prompt, const ChatRequest&
                                         AnswerEnding ending) const {
   OutputParserOptions options{
       .start = prompt.start, .tool_calls_before = prompt.tool_calls_before, .tool_names = {}};
-  if (request.tool_choice != ToolChoice::kNone) options.tool_names = declared_tools(request);
+  if (request.tool_choice != ToolChoice::kNone) {
+    for (DeclaredTool& tool : declared_tools(request)) {
+      options.tool_names.push_back(std::move(tool.name));
+    }
+  }
   return {make_output_parser(chat_family, *tokenizer, std::move(options)), stop_strings,
           std::move(ending)};
 }
 
-Result<std::unique_ptr<TokenConstraint>> ServedModel::chat_constraint(const ChatRequest& request,
-                                                                      const Prompt& prompt) const {
+Result<Grammar::Pointer> ServedModel::chat_grammar(const ChatRequest& request,
+                                                   const Prompt& prompt) const {
   const auto shape = TRY(answer_shape(request, prompt.start));
   if (!shape) return nullptr;
-  const Grammar::Pointer grammar = TRY(grammars->get("chat " + shape->key(), [&] {
+  return grammars->get("chat " + shape->key(), [&] {
     return compile_answer_grammar(*shape, chat_family, *tokenizer, vocabulary);
-  }));
-  return make_grammar_constraint(grammar, engine->model().spec().vocab_size, *masks);
+  });
 }
 
-Result<std::unique_ptr<TokenConstraint>> ServedModel::text_constraint(
-    const ResponseFormat& format) const {
+Result<Grammar::Pointer> ServedModel::text_grammar(const ResponseFormat& format) const {
   if (format.kind == ResponseFormat::Kind::kText) return nullptr;
   const std::string key = fmt::format("text {} {}", static_cast<int>(format.kind), format.source);
-  const Grammar::Pointer grammar =
-      TRY(grammars->get(key, [&] { return compile_text_grammar(format, vocabulary); }));
-  return make_grammar_constraint(grammar, engine->model().spec().vocab_size, *masks);
+  return grammars->get(key, [&] { return compile_text_grammar(format, vocabulary); });
+}
+
+std::unique_ptr<TokenConstraint> ServedModel::constraint(Grammar::Pointer grammar) const {
+  if (grammar == nullptr) return nullptr;
+  return make_grammar_constraint(std::move(grammar), engine->model().spec().vocab_size,
+                                 *mask_workers);
 }
 
 Result<std::unique_ptr<ServedModel>> load_served_model(const ServedModelOptions& options,

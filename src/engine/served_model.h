@@ -34,7 +34,7 @@ struct ServedModel {
   std::vector<TokenId> stop_ids;   // of the configuration, generation defaults and tokenizer
   Grammar::Vocabulary vocabulary;  // nullptr if there is no tokenizer
   std::unique_ptr<GrammarCache> grammars = std::make_unique<GrammarCache>();
-  std::unique_ptr<MaskWorker> masks = std::make_unique<MaskWorker>();
+  std::unique_ptr<WorkerPool> mask_workers = std::make_unique<WorkerPool>(1);
   std::unique_ptr<Engine> engine;  // last: its requests use what stands above
 
   // The sampling that a request starts from: the checkpoint's defaults, else plain sampling.
@@ -47,11 +47,12 @@ struct ServedModel {
 
   // What the answer has to follow: response format, tool choice, schemas of strict tools. nullptr
   // if it is free. Compiles, on this thread, what was not asked for lately; errors are the client's
-  // and name the field. Each choice needs a constraint of its own.
-  Result<std::unique_ptr<TokenConstraint>> chat_constraint(const ChatRequest& request,
-                                                           const Prompt& prompt) const;
+  // and name the field.
+  Result<Grammar::Pointer> chat_grammar(const ChatRequest& request, const Prompt& prompt) const;
   // The same for an answer that is text and nothing else.
-  Result<std::unique_ptr<TokenConstraint>> text_constraint(const ResponseFormat& format) const;
+  Result<Grammar::Pointer> text_grammar(const ResponseFormat& format) const;
+  // One choice's way through a grammar; nullptr for nullptr.
+  std::unique_ptr<TokenConstraint> constraint(Grammar::Pointer grammar) const;
 };
 
 // `clock` outlives the model.

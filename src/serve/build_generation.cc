@@ -112,11 +112,7 @@ Accepted<void> add_plain_prompt(const ServeContext& context, const GenerationFie
            [&model, special, stop = fields.stop, ending] {
              return AnswerStream(make_plain_output_parser(*model.tokenizer, special), stop, ending);
            },
-       .constraint = [&model,
-                      format = fields.format]() -> Result<std::unique_ptr<TokenConstraint>> {
-         if (format.kind == ResponseFormat::Kind::kText) return nullptr;
-         return model.text_constraint(format);
-       }});
+       .grammar = [&model, format = fields.format] { return model.text_grammar(format); }});
   return {};
 }
 

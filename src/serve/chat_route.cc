@@ -41,9 +41,7 @@ Accepted<Generation> chat_generation(const ServeContext& context, const ChatRequ
   added.answer_stream = [&model, shared, stop = fields.stop, ending = chat_ending(fields)] {
     return model.answer_stream(shared->prompt, shared->chat, stop, ending);
   };
-  added.constraint = [&model, shared] {
-    return model.chat_constraint(shared->chat, shared->prompt);
-  };
+  added.grammar = [&model, shared] { return model.chat_grammar(shared->chat, shared->prompt); };
   return generation;
 }
 

@@ -22,8 +22,8 @@ JsonValue function_tool(const JsonValue& tool, std::string_view schema_key) {
                                   {"description", "description"},
                                   {schema_key, "parameters"},
                                   {"strict", "strict"}}) {
-    const JsonValue* value = find_member(tool, key);
-    if (value != nullptr && !is_null(*value)) add_member(function, name, *value);
+    const JsonValue* value = find_present(tool, key);
+    if (value != nullptr) add_member(function, name, *value);
   }
   JsonValue type;
   type.kind = JsonValue::Kind::kString;

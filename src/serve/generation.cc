@@ -52,17 +52,15 @@ std::unique_ptr<TokenSink> choice_sink(const ServeContext& context, AnswerStream
 }
 
 Result<RequestId> submit_choice(const ServeContext& context, const Generation& generation,
-                                const GenerationPrompt& prompt, std::uint64_t seed,
-                                std::unique_ptr<TokenSink> sink) {
+                                const GenerationPrompt& prompt, const Grammar::Pointer& grammar,
+                                std::uint64_t seed, std::unique_ptr<TokenSink> sink) {
   SamplingParams sampling = generation.sampling;
   sampling.seed = seed;
   if (generation.deadline) {
     sink = std::make_unique<DeadlineSink>(std::move(sink), context.clock, *generation.deadline);
   }
-  std::unique_ptr<TokenConstraint> constraint;
-  if (prompt.constraint) constraint = TRY(prompt.constraint());
   std::vector<TokenId> stop_ids = generation.stop_ids;
-  if (constraint) {
+  if (grammar != nullptr) {
     // A text that is complete ends, whatever stop ids were asked for.
     const auto& ends = context.model.stop_ids;
     stop_ids.insert(stop_ids.end(), ends.begin(), ends.end());
@@ -73,7 +71,7 @@ Result<RequestId> submit_choice(const ServeContext& context, const Generation& g
        .max_tokens = generation.max_tokens,
        .prompt_logprobs_from = generation.prompt_logprobs_from,
        .stop_ids = std::move(stop_ids),
-       .constraint = std::move(constraint),
+       .constraint = context.model.constraint(grammar),
        .cache = {.salt = generation.cache_salt},
        .tenant = generation.tenant,
        .tenant_weight = generation.tenant_weight,
@@ -93,13 +91,17 @@ void start_generation(const ServeContext& context, Generation generation,
   Engine* const engine = context.model.engine.get();
   const std::uint64_t seed = generation.seed ? *generation.seed : random_bits();
   std::vector<RequestId> ids;
+  Result<Grammar::Pointer> grammar = nullptr;  // of the prompt whose choices are submitted
   for (int number = 0; number < generation.answers(); ++number) {
     const int prompt_index = number / generation.choices;
     const int choice = number % generation.choices;
     const GenerationPrompt& prompt = generation.prompts[static_cast<std::size_t>(prompt_index)];
-    const auto id =
-        submit_choice(context, generation, prompt, seed + static_cast<std::uint64_t>(choice),
-                      choice_sink(context, prompt.answer_stream(), exchange, answer, number));
+    if (choice == 0) grammar = prompt.grammar ? prompt.grammar() : nullptr;
+    const auto id = grammar.and_then([&](const Grammar::Pointer& bound) {
+      return submit_choice(context, generation, prompt, bound,
+                           seed + static_cast<std::uint64_t>(choice),
+                           choice_sink(context, prompt.answer_stream(), exchange, answer, number));
+    });
     if (!id) {
       for (const RequestId submitted : ids) engine->cancel(submitted);
       exchange->post([answer, response = error_format(id.error())] { answer->refuse(response); });

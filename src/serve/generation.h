@@ -18,14 +18,15 @@
 #include "serve/request_registry.h"
 #include "serve/serve_context.h"
 #include "text/answer_stream.h"
+#include "text/grammar/grammar.h"
 
 namespace tandem {
 
 struct GenerationPrompt {
   std::vector<TokenId> ids;
   std::function<AnswerStream()> answer_stream;  // makes the one of a choice
-  // Makes what a choice has to follow; null or a nullptr result: nothing.
-  std::function<Result<std::unique_ptr<TokenConstraint>>()> constraint = nullptr;
+  // Compiles what its choices have to follow; null, or a nullptr result: nothing.
+  std::function<Result<Grammar::Pointer>()> grammar = nullptr;
 };
 
 struct Generation {

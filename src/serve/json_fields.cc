@@ -69,20 +69,6 @@ Result<JsonValue> parse_json_object(std::string_view body, const JsonLimits& lim
   return value;
 }
 
-const JsonValue* find_member(const JsonValue& object, std::string_view key) {
-  const auto found = std::find(object.keys.begin(), object.keys.end(), key);
-  return found == object.keys.end()
-             ? nullptr
-             : &object.items[static_cast<std::size_t>(found - object.keys.begin())];
-}
-
-bool is_null(const JsonValue& value) { return value.kind == JsonValue::Kind::kNull; }
-
-const JsonValue* find_present(const JsonValue& object, std::string_view key) {
-  const JsonValue* value = find_member(object, key);
-  return value == nullptr || is_null(*value) ? nullptr : value;
-}
-
 tl::unexpected<Status> bad_field(const std::string& field, std::string_view problem) {
   return fail(Status{StatusCode::kInvalidArgument, fmt::format("{}: {}", field, problem), field});
 }

@@ -22,14 +22,6 @@ struct JsonLimits {
 // JSON.
 Result<JsonValue> parse_json_object(std::string_view body, const JsonLimits& limits = {});
 
-// The value of `key`, nullptr if the object has none.
-const JsonValue* find_member(const JsonValue& object, std::string_view key);
-
-bool is_null(const JsonValue& value);
-
-// The same unless it is null, which counts as left out.
-const JsonValue* find_present(const JsonValue& object, std::string_view key);
-
 // Every error carries `field`, says what was expected and quotes the value, shortened.
 tl::unexpected<Status> bad_field(const std::string& field, std::string_view expected,
                                  const JsonValue& got);

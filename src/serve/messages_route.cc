@@ -45,11 +45,9 @@ HttpResponse count_response(const ServeContext& context, const HttpRequest& http
 Accepted<PreparedAnswer> prepare_messages(const ServeContext& context, const HttpRequest& http) {
   const auto request = TRY(parse_messages_request(http.body, context.model.default_sampling(),
                                                   MessagesPurpose::kAnswer));
-  const auto known = check_model(context, request.model);
-  if (!known) return tl::unexpected(known.error());
   auto generation = chat_generation(context, request.chat, request).map_error(respelt);
   if (!generation) return tl::unexpected(generation.error());
-  respell_constraints(*generation, messages_error);
+  respell_grammars(*generation, messages_error);
   const MessagesWriterOptions options{
       .head = {fmt::format("msg_{:016x}{:08x}", random_bits(), random_bits() >> 32),
                context.served_name},

@@ -18,15 +18,9 @@ bool is_tool_name(std::string_view name) {
                      [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-'; });
 }
 
-// A member that is there and not null.
-const JsonValue* present(const JsonValue& object, std::string_view key) {
-  const JsonValue* value = find_member(object, key);
-  return value == nullptr || is_null(*value) ? nullptr : value;
-}
-
 Result<std::string> optional_string(const JsonValue& object, std::string_view key,
                                     const std::string& field) {
-  const JsonValue* value = present(object, key);
+  const JsonValue* value = find_present(object, key);
   if (value == nullptr) return std::string();
   return read_string(*value, fmt::format("{}.{}", field, key));
 }
@@ -71,7 +65,7 @@ Result<ToolCall> parse_tool_call(const JsonValue& value, const std::string& fiel
   TRY(expect_object(*function, field + ".function"));
   call.name = TRY(optional_string(*function, "name", field + ".function"));
   if (call.name.empty()) return bad_field(field + ".function.name", "is required");
-  if (const JsonValue* arguments = present(*function, "arguments")) {
+  if (const JsonValue* arguments = find_present(*function, "arguments")) {
     call.arguments = arguments->kind == JsonValue::Kind::kObject
                          ? to_json(*arguments, JsonStyle::kSpaced)
                          : TRY(read_string(*arguments, field + ".function.arguments"));
@@ -108,14 +102,15 @@ Result<std::string> parse_role(const JsonValue& message, const std::string& fiel
 // What only some roles have.
 Result<void> parse_role_fields(const JsonValue& value, const std::string& field,
                                Conversation& conversation, ChatMessage& message) {
-  if (const JsonValue* tools = present(value, "tools")) {
+  if (const JsonValue* tools = find_present(value, "tools")) {
     message.tools = TRY(parse_tools(*tools, field + ".tools", conversation));
   }
-  if (const JsonValue* calls = present(value, "tool_calls")) {
+  if (const JsonValue* calls = find_present(value, "tool_calls")) {
     message.tool_calls = TRY(parse_tool_calls(*calls, field + ".tool_calls"));
   }
   if (message.role == "assistant") {
-    const char* reasoning = present(value, "reasoning_content") ? "reasoning_content" : "reasoning";
+    const char* reasoning =
+        find_present(value, "reasoning_content") ? "reasoning_content" : "reasoning";
     message.reasoning = TRY(optional_string(value, reasoning, field));
   }
   if (message.role == "tool") {
@@ -131,7 +126,7 @@ Result<ChatMessage> parse_message(const JsonValue& value, const std::string& fie
   ChatMessage message{.role = TRY(parse_role(value, field))};
   message.name = TRY(optional_string(value, "name", field));
   TRY(parse_role_fields(value, field, conversation, message));
-  if (const JsonValue* content = present(value, "content")) {
+  if (const JsonValue* content = find_present(value, "content")) {
     message.content = TRY(parse_content(*content, field + ".content"));
   } else if (message.role != "assistant" && message.role != "tool" && message.tools.empty()) {
     return bad_field(field + ".content", "is required for this role");
@@ -148,7 +143,7 @@ Result<void> parse_messages(const JsonValue& value, Conversation& conversation) 
     const std::string field = fmt::format("messages[{}]", i);
     conversation.messages.push_back(TRY(parse_message(value.items[i], field, conversation)));
   }
-  if (const JsonValue* partial = present(value.items.back(), "partial")) {
+  if (const JsonValue* partial = find_present(value.items.back(), "partial")) {
     conversation.continue_last =
         TRY(read_bool(*partial, fmt::format("messages[{}].partial", value.items.size() - 1)));
   }

@@ -24,11 +24,11 @@ inline void replace_first(std::string& text, std::string_view from, std::string_
 }
 
 // A generation's grammars are compiled when it starts; so their errors are respelt by then.
-inline void respell_constraints(Generation& generation, Status (*respelt)(Status)) {
+inline void respell_grammars(Generation& generation, Status (*respelt)(Status)) {
   for (GenerationPrompt& prompt : generation.prompts) {
-    if (!prompt.constraint) continue;
-    prompt.constraint = [make = std::move(prompt.constraint), respelt] {
-      return make().map_error(respelt);
+    if (!prompt.grammar) continue;
+    prompt.grammar = [compile = std::move(prompt.grammar), respelt] {
+      return compile().map_error(respelt);
     };
   }
 }

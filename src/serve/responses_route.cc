@@ -21,11 +21,9 @@ Refusal respelt(Refusal refusal) {
 
 Accepted<PreparedAnswer> prepare_responses(const ServeContext& context, const HttpRequest& http) {
   auto request = TRY(parse_responses_request(http.body, context.model.default_sampling()));
-  const auto known = check_model(context, request.model);
-  if (!known) return tl::unexpected(known.error());
   auto generation = chat_generation(context, request.chat, request).map_error(respelt);
   if (!generation) return tl::unexpected(generation.error());
-  respell_constraints(*generation, responses_error);
+  respell_grammars(*generation, responses_error);
   const auto prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size());
   request.chat = {};  // the answer repeats only what was set
   ResponseHead head{.id = fmt::format("resp_{:016x}{:08x}", random_bits(), random_bits() >> 32),

@@ -4,11 +4,11 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/worker_pool.h"
 #include "engine/served_model.h"
 #include "serve/request_log.h"
 #include "serve/request_registry.h"
 #include "serve/request_totals.h"
-#include "serve/worker_pool.h"
 
 namespace tandem {
 

@@ -17,8 +17,8 @@ namespace {
 using Json = OrderedJson;
 
 Result<bool> flag(const JsonValue& body, const char* name, bool otherwise) {
-  const JsonValue* value = find_member(body, name);
-  if (value == nullptr || is_null(*value)) return otherwise;
+  const JsonValue* value = find_present(body, name);
+  if (value == nullptr) return otherwise;
   return read_bool(*value, name);
 }
 
@@ -27,8 +27,8 @@ Result<const JsonValue*> one_of(const JsonValue& body, std::vector<const char*> 
                                 std::string& name) {
   const JsonValue* found = nullptr;
   for (const char* candidate : names) {
-    const JsonValue* value = find_member(body, candidate);
-    if (value == nullptr || is_null(*value)) continue;
+    const JsonValue* value = find_present(body, candidate);
+    if (value == nullptr) continue;
     if (found != nullptr) return bad_field(candidate, "cannot be combined with " + name);
     found = value;
     name = candidate;

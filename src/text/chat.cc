@@ -122,6 +122,30 @@ Result<std::string> tools_json(const std::vector<std::string>& tools, const std:
   return to_json(array, JsonStyle::kCompactSorted);
 }
 
+std::vector<DeclaredTool> declared_tools(const ChatRequest& request) {
+  std::vector<DeclaredTool> declared;
+  const auto add = [&](const std::vector<std::string>& tools, const std::string& field) {
+    for (std::size_t i = 0; i < tools.size(); ++i) {
+      const auto tool = parse_json(tools[i]);
+      const JsonValue* function = tool ? find_member(*tool, "function") : nullptr;
+      const JsonValue* name = function != nullptr ? find_member(*function, "name") : nullptr;
+      if (name == nullptr) continue;
+      const JsonValue* parameters = find_present(*function, "parameters");
+      const JsonValue* strict = find_member(*function, "strict");
+      declared.push_back(
+          {.name = name->text,
+           .parameters = parameters != nullptr ? to_json(*parameters, JsonStyle::kSpaced) : "",
+           .strict = strict != nullptr && strict->text == "true",
+           .field = fmt::format("{}[{}]", field, i)});
+    }
+  };
+  add(request.tools, "tools");
+  for (std::size_t i = 0; i < request.messages.size(); ++i) {
+    add(request.messages[i].tools, fmt::format("messages[{}].tools", i));
+  }
+  return declared;
+}
+
 int count_tool_calls(const ChatRequest& request) {
   std::size_t count = 0;
   for (const ChatMessage& message : request.messages) count += message.tool_calls.size();

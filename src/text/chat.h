@@ -83,6 +83,16 @@ struct ChatRequest {
   bool continue_final_message = false;
 };
 
+// A tool that a request or one of its system messages declares.
+struct DeclaredTool {
+  std::string name;
+  std::string parameters = {};  // JSON schema; empty: none was given
+  bool strict = false;
+  std::string field = {};  // where it stands: "tools[2]"
+};
+// In their order; those without a name, which rendering refuses, are left out.
+std::vector<DeclaredTool> declared_tools(const ChatRequest& request);
+
 // One piece of a prompt, encoded by itself.
 struct Segment {
   enum class Mode { kPlain, kMarkup };

@@ -223,4 +223,18 @@ std::string escape_json(std::string_view text) {
   return out;
 }
 
+const JsonValue* find_member(const JsonValue& object, std::string_view key) {
+  const auto found = std::find(object.keys.begin(), object.keys.end(), key);
+  return found == object.keys.end()
+             ? nullptr
+             : &object.items[static_cast<std::size_t>(found - object.keys.begin())];
+}
+
+bool is_null(const JsonValue& value) { return value.kind == JsonValue::Kind::kNull; }
+
+const JsonValue* find_present(const JsonValue& object, std::string_view key) {
+  const JsonValue* value = find_member(object, key);
+  return value == nullptr || is_null(*value) ? nullptr : value;
+}
+
 }  // namespace tandem

@@ -19,6 +19,12 @@ struct JsonValue {
   std::vector<JsonValue> items;   // of an array or object
 };
 
+// The value of `key`, nullptr if the object has none.
+const JsonValue* find_member(const JsonValue& object, std::string_view key);
+bool is_null(const JsonValue& value);
+// find_member() unless it is null, which counts as left out.
+const JsonValue* find_present(const JsonValue& object, std::string_view key);
+
 // Refuses what is not JSON, what nests deeper than 256 and numbers outside the range of a double.
 Result<JsonValue> parse_json(std::string_view text);
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "text/chat_common.h"
 #include "text/grammar/answer_rules.h"
-#include "text/json_text.h"
 
 namespace tandem {
 namespace {
@@ -13,41 +13,28 @@ namespace {
 using grammar::Budget;
 using grammar::RuleBook;
 
-const JsonValue* member(const JsonValue* object, std::string_view key) {
-  if (object == nullptr) return nullptr;
-  const auto found = std::find(object->keys.begin(), object->keys.end(), key);
-  if (found == object->keys.end()) return nullptr;
-  return &object->items[static_cast<std::size_t>(found - object->keys.begin())];
-}
-
-void add_tools(const std::vector<std::string>& tools, const std::string& field,
-               std::vector<AnswerShape::Tool>* out) {
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    const auto parsed = parse_json(tools[i]);
-    const JsonValue* function = parsed ? member(&*parsed, "function") : nullptr;
-    const JsonValue* name = member(function, "name");
-    if (name == nullptr) continue;  // rendering refuses it
-    const JsonValue* parameters = member(function, "parameters");
-    const JsonValue* strict = member(function, "strict");
-    const bool has_parameters = parameters != nullptr && parameters->kind != JsonValue::Kind::kNull;
-    out->push_back({.name = name->text,
-                    .parameters = has_parameters ? to_json(*parameters, JsonStyle::kSpaced) : "",
-                    .strict = strict != nullptr && strict->text == "true",
-                    .field = fmt::format("{}[{}]", field, i)});
-  }
-}
-
 Result<void> check_size(std::size_t bytes, const std::string& field, const GrammarLimits& limits) {
   if (bytes <= limits.source_bytes) return {};
   return invalid_field(field, fmt::format("{}: the source has {} bytes, more than {}", field, bytes,
                                           limits.source_bytes));
 }
 
-Result<Grammar::Pointer> link(const RuleBook& book, const Grammar::Vocabulary& vocabulary,
-                              const std::string& field, Budget* budget) {
-  auto linked = grammar::Pushdown::link(book, budget);
-  if (!linked) return invalid_field(field, fmt::format("{}: {}", field, linked.error().message));
-  return std::make_shared<const Grammar>(*std::move(linked), vocabulary);
+Result<Grammar::Pointer> unplaced_grammar(const ResponseFormat& format,
+                                          const Grammar::Vocabulary& vocabulary,
+                                          const GrammarLimits& limits) {
+  switch (format.kind) {
+    case ResponseFormat::Kind::kText:
+      break;
+    case ResponseFormat::Kind::kJsonObject:
+      return Grammar::json_object(vocabulary);
+    case ResponseFormat::Kind::kJsonSchema:
+      return Grammar::json_schema(format.source, vocabulary, limits);
+    case ResponseFormat::Kind::kRegex:
+      return Grammar::regex(format.source, vocabulary, limits);
+    case ResponseFormat::Kind::kEbnf:
+      return Grammar::ebnf(format.source, vocabulary, limits);
+  }
+  CHECK(false, "text needs no grammar");
 }
 
 }  // namespace
@@ -59,7 +46,7 @@ std::string AnswerShape::key() const {
     out += fmt::format(" {}:{}", text.size(), text);
   };
   add(format.source);
-  for (const Tool& tool : tools) {
+  for (const DeclaredTool& tool : tools) {
     add(tool.name);
     add(tool.parameters);
     out += tool.strict ? "!" : "";
@@ -74,12 +61,7 @@ Result<std::optional<AnswerShape>> answer_shape(const ChatRequest& request, Outp
     return invalid_field(shape.format.field,
                          shape.format.field + ": cannot begin in the middle of a message");
   }
-  if (request.tool_choice != ToolChoice::kNone) {
-    add_tools(request.tools, "tools", &shape.tools);
-    for (std::size_t i = 0; i < request.messages.size(); ++i) {
-      add_tools(request.messages[i].tools, fmt::format("messages[{}].tools", i), &shape.tools);
-    }
-  }
+  if (request.tool_choice != ToolChoice::kNone) shape.tools = declared_tools(request);
   if (request.tool_choice == ToolChoice::kNamed) {
     std::erase_if(shape.tools, [&](const auto& tool) { return tool.name != request.named_tool; });
   }
@@ -101,13 +83,9 @@ Result<std::optional<AnswerShape>> answer_shape(const ChatRequest& request, Outp
 Result<Grammar::Pointer> compile_text_grammar(const ResponseFormat& format,
                                               const Grammar::Vocabulary& vocabulary,
                                               const GrammarLimits& limits) {
-  TRY(check_size(format.source.size(), format.field, limits));
-  Budget budget(limits);
-  RuleBook book;
-  grammar::JsonRules rules(&book, &budget);
-  const grammar::RuleId root = book.declare("content");
-  book.define(root, TRY(grammar::content_expression(format, &book, &rules, &budget)));
-  return link(book, vocabulary, format.field, &budget);
+  return unplaced_grammar(format, vocabulary, limits).map_error([&](const Status& error) {
+    return grammar::at_field(error, format.field);
+  });
 }
 
 Result<Grammar::Pointer> compile_answer_grammar(const AnswerShape& shape, ChatFamily family,
@@ -115,7 +93,7 @@ Result<Grammar::Pointer> compile_answer_grammar(const AnswerShape& shape, ChatFa
                                                 const Grammar::Vocabulary& vocabulary,
                                                 const GrammarLimits& limits) {
   std::size_t bytes = 0;
-  for (const AnswerShape::Tool& tool : shape.tools) bytes += tool.parameters.size();
+  for (const DeclaredTool& tool : shape.tools) bytes += tool.parameters.size();
   TRY(check_size(shape.format.source.size(), shape.format.field, limits));
   TRY(check_size(bytes, "tools", limits));
   Budget budget(limits);
@@ -125,8 +103,12 @@ Result<Grammar::Pointer> compile_answer_grammar(const AnswerShape& shape, ChatFa
                          : grammar::make_kimi_linear_answer_rules(tokenizer, &book, &budget);
   const grammar::RuleId root = book.declare("answer");
   book.define(root, TRY(rules->answer(shape)));
-  const bool is_free = shape.format.kind == ResponseFormat::Kind::kText;
-  return link(book, vocabulary, is_free ? "tools" : shape.format.field, &budget);
+  auto linked = grammar::Pushdown::link(book, &budget);
+  if (!linked) {
+    const bool is_free = shape.format.kind == ResponseFormat::Kind::kText;
+    return fail(grammar::at_field(linked.error(), is_free ? "tools" : shape.format.field));
+  }
+  return std::make_shared<const Grammar>(*std::move(linked), vocabulary);
 }
 
 }  // namespace tandem

@@ -16,18 +16,12 @@ namespace tandem {
 // itself only; content follows `format`; calls follow the tools' parameters.
 struct AnswerShape {
   enum class Calls { kNone, kAllowed, kRequired };
-  struct Tool {
-    std::string name;
-    std::string parameters = {};  // JSON schema; empty: any object
-    bool strict = false;  // true: a schema that cannot be compiled is an error, else it is dropped
-    std::string field = {};  // where the client put it, for errors: "tools[2]"
-  };
-
   OutputStart start = OutputStart::kResponse;
   ResponseFormat format = {};
   Calls calls = Calls::kNone;
   bool one_call = false;  // at most
-  std::vector<Tool> tools = {};
+  // A schema that cannot be compiled is an error if the tool is strict, else it is dropped.
+  std::vector<DeclaredTool> tools = {};
 
   // Names the grammar: equal for shapes of the same meaning.
   std::string key() const;

@@ -63,14 +63,14 @@ std::string call(const std::string& name, const std::string& arguments, int inde
 std::string tools(const std::string& calls) { return open("tools") + calls + close("tools"); }
 const std::string kEnd = close("message");
 
-const AnswerShape::Tool kTimer = {
+const DeclaredTool kTimer = {
     .name = "set_timer",
     .parameters = R"({"type": "object", "properties": {"minutes": {"type": "integer", "minimum": 1},
       "label": {"type": "string", "maxLength": 5}}, "required": ["minutes"],
       "additionalProperties": false})",
     .strict = true,
     .field = "tools[0]"};
-const AnswerShape::Tool kFree = {.name = "a&b", .field = "tools[1]"};
+const DeclaredTool kFree = {.name = "a&b", .field = "tools[1]"};
 
 TEST(K3AnswerGrammar, thinking_is_free_and_the_response_follows_the_format) {
   const AnswerShape shape{.start = OutputStart::kThinking, .format = {FormatKind::kJsonObject}};
@@ -189,7 +189,7 @@ TEST(AnswerGrammar, errors_name_the_field) {
   EXPECT_EQ(error({.format = {FormatKind::kRegex, "[", "regex"}}).field, "regex");
   EXPECT_EQ(error({.format = {FormatKind::kEbnf, "root ::= x", "ebnf"}}).field, "ebnf");
   EXPECT_EQ(error({.format = {FormatKind::kEbnf, "root ::= root", "ebnf"}}).field, "ebnf");
-  AnswerShape::Tool tool = {
+  DeclaredTool tool = {
       .name = "f", .parameters = R"({"if": {}})", .strict = true, .field = "tools[3]"};
   EXPECT_EQ(error({.calls = Calls::kRequired, .tools = {tool}}).field,
             "tools[3].function.parameters");

@@ -39,23 +39,17 @@ Result<ExprId> unplaced_expression(const ResponseFormat& format, RuleBook* book,
   CHECK(false, "text needs no grammar");
 }
 
-// An error of a source, with the field of the request in front.
+}  // namespace
+
 Status at_field(const Status& error, const std::string& field) {
   return {error.code, fmt::format("{}: {}", field, error.message), field};
 }
 
-}  // namespace
-
-Result<ExprId> content_expression(const ResponseFormat& format, RuleBook* book, JsonRules* rules,
-                                  Budget* budget) {
-  auto made = unplaced_expression(format, book, rules, budget);
-  if (!made) return fail(at_field(made.error(), format.field));
-  return *made;
-}
-
 Result<ExprId> AnswerRules::content(const ResponseFormat& format) {
   if (format.kind == ResponseFormat::Kind::kText) return free_text();
-  return content_expression(format, book_, &rules_, budget_);
+  return unplaced_expression(format, book_, &rules_, budget_).map_error([&](const Status& error) {
+    return at_field(error, format.field);
+  });
 }
 
 ExprId AnswerRules::marker(std::string_view name) {
@@ -76,11 +70,11 @@ ExprId AnswerRules::calls(const AnswerShape& shape, ExprId call) {
 
 Result<ExprId> AnswerRules::any_call(const AnswerShape& shape) {
   std::vector<ExprId> choices;
-  for (const AnswerShape::Tool& tool : shape.tools) choices.push_back(TRY(call_of(tool)));
+  for (const DeclaredTool& tool : shape.tools) choices.push_back(TRY(call_of(tool)));
   return any(std::move(choices));
 }
 
-Result<ExprId> AnswerRules::call_of(const AnswerShape::Tool& tool) {
+Result<ExprId> AnswerRules::call_of(const DeclaredTool& tool) {
   static const JsonValue kAnyObject =
       *parse_json(R"({"type": "object", "additionalProperties": true})");
   if (tool.parameters.empty()) return call(tool, kAnyObject);

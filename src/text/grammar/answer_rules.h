@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +44,7 @@ class AnswerRules {
   Result<ExprId> any_call(const AnswerShape& shape);
 
   // One call, its arguments valid under the schema.
-  virtual Result<ExprId> call(const AnswerShape::Tool& tool, const JsonValue& schema) = 0;
+  virtual Result<ExprId> call(const DeclaredTool& tool, const JsonValue& schema) = 0;
 
   const Tokenizer& tokenizer_;
   RuleBook* book_;
@@ -51,7 +52,7 @@ class AnswerRules {
   JsonRules rules_;
 
  private:
-  Result<ExprId> call_of(const AnswerShape::Tool& tool);
+  Result<ExprId> call_of(const DeclaredTool& tool);
 };
 
 std::unique_ptr<AnswerRules> make_k3_answer_rules(const Tokenizer& tokenizer, RuleBook* book,
@@ -59,8 +60,7 @@ std::unique_ptr<AnswerRules> make_k3_answer_rules(const Tokenizer& tokenizer, Ru
 std::unique_ptr<AnswerRules> make_kimi_linear_answer_rules(const Tokenizer& tokenizer,
                                                            RuleBook* book, Budget* budget);
 
-// An expression for the content of `format` in a book.
-Result<ExprId> content_expression(const ResponseFormat& format, RuleBook* book, JsonRules* rules,
-                                  Budget* budget);
+// An error of a source, with the field of the request in front.
+Status at_field(const Status& error, const std::string& field);
 
 }  // namespace tandem::grammar

@@ -43,7 +43,7 @@ class K3AnswerRules final : public AnswerRules {
     return all({marker("<|close|>"), literal(tag), marker("<|sep|>")});
   }
 
-  Result<ExprId> call(const AnswerShape::Tool& tool, const JsonValue& schema) override {
+  Result<ExprId> call(const DeclaredTool& tool, const JsonValue& schema) override {
     SchemaCompiler compiler(schema, book_, &rules_, budget_);
     std::vector<ExprId> ways;
     for (const auto& form : TRY(compiler.object_forms({&schema, "#"}))) {

@@ -26,7 +26,7 @@ class KimiLinearAnswerRules final : public AnswerRules {
   }
 
  private:
-  Result<ExprId> call(const AnswerShape::Tool& tool, const JsonValue& schema) override {
+  Result<ExprId> call(const DeclaredTool& tool, const JsonValue& schema) override {
     SchemaCompiler compiler(schema, book_, &rules_, budget_);
     std::vector<ExprId> ways;
     for (const auto& form : TRY(compiler.object_forms({&schema, "#"}))) {

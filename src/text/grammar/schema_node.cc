@@ -161,10 +161,7 @@ std::string_view complaint(const JsonValue& value, Shape shape) {
 }  // namespace
 
 const JsonValue* SchemaNode::find(std::string_view keyword) const {
-  const auto it = std::find(value->keys.begin(), value->keys.end(), keyword);
-  return it == value->keys.end()
-             ? nullptr
-             : &value->items[static_cast<std::size_t>(it - value->keys.begin())];
+  return find_member(*value, keyword);
 }
 
 SchemaNode SchemaNode::child(std::string_view keyword) const {

@@ -1,4 +1,4 @@
-// Threads for what would keep the network thread from its clients: parsing and tokenising.
+// Threads for work that a loop must not wait for.
 #pragma once
 
 #include <condition_variable>

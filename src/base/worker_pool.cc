@@ -1,4 +1,4 @@
-#include "serve/worker_pool.h"
+#include "base/worker_pool.h"
 
 #include <utility>
 
