@@ -18,10 +18,6 @@ struct ChatPrompt {
   ChatRequest chat;
 };
 
-std::string completion_id() {
-  return fmt::format("chatcmpl-{:016x}{:08x}", random_bits(), random_bits() >> 32);
-}
-
 }  // namespace
 
 Accepted<Generation> chat_generation(const ServeContext& context, const ChatRequest& chat,
@@ -52,7 +48,7 @@ Accepted<PreparedAnswer> prepare_chat_completion(const ServeContext& context,
   auto generation = chat_generation(context, request.chat, request);
   if (!generation) return tl::unexpected(generation.error());
   ChatWriterOptions options{
-      .head = {request.request_id.empty() ? completion_id() : request.request_id,
+      .head = {request.request_id.empty() ? random_id("chatcmpl-") : request.request_id,
                static_cast<std::int64_t>(std::time(nullptr)), context.served_name},
       .choices = request.choices,
       .prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size()),

@@ -11,15 +11,11 @@
 namespace tandem {
 namespace {
 
-std::string completion_id() {
-  return fmt::format("cmpl-{:016x}{:08x}", random_bits(), random_bits() >> 32);
-}
-
 CompletionWriterOptions writer_options(const ServeContext& context,
                                        const CompletionRequest& request) {
   const Tokenizer& tokenizer = *context.model.tokenizer;
   CompletionWriterOptions options{
-      .head = {request.request_id.empty() ? completion_id() : request.request_id,
+      .head = {request.request_id.empty() ? random_id("cmpl-") : request.request_id,
                static_cast<std::int64_t>(std::time(nullptr)), context.served_name},
       .choices = request.choices,
       .prompts = {},

@@ -138,11 +138,10 @@ HttpHandler flush_route(const ServeContext& context) {
   return [&context](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
     const double wait_s = std::clamp(query_number(request.query, "timeout").value_or(kFlushWaitS),
                                      0.0, kMaxFlushWaitS);
-    context.waiting_workers.run(WorkerPool::Job([engine = context.model.engine.get(), exchange,
-                                                 wait_s] {
-      HttpResponse response = flush_when_idle(*engine, wait_s);
-      exchange->post([exchange, response = std::move(response)] { exchange->respond(response); });
-    }));
+    context.waiting_workers.run(
+        WorkerPool::Job([engine = context.model.engine.get(), exchange, wait_s] {
+          post_response(exchange, flush_when_idle(*engine, wait_s));
+        }));
   };
 }
 

@@ -10,10 +10,6 @@
 namespace tandem {
 namespace {
 
-void respond(const std::shared_ptr<HttpExchange>& exchange, HttpResponse response) {
-  exchange->post([exchange, response = std::move(response)] { exchange->respond(response); });
-}
-
 Accepted<PreparedAnswer> prepared(const ServeContext& context, const Prepare& prepare,
                                   const HttpRequest& request) {
   if (context.model.engine->draining()) {
@@ -32,14 +28,14 @@ Result<std::string> name_of(const HttpRequest& request, const Generation& genera
 void run(const ServeContext& context, const Prepare& prepare, ErrorFormat error_format,
          HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
   auto answer = prepared(context, prepare, request);
-  if (!answer) return respond(exchange, error_format(answer.error()));
+  if (!answer) return post_response(exchange, error_format(answer.error()));
   answer->generation.tenant = TenantId{request.caller.tenant};
   answer->generation.tenant_weight = request.caller.weight;
   const auto name = name_of(request, answer->generation);
   request = {};  // a large body is not kept while its answer is written
-  if (!name) return respond(exchange, error_format(name.error()));
+  if (!name) return post_response(exchange, error_format(name.error()));
   auto lease = context.registry.add(*name);
-  if (!lease) return respond(exchange, error_format(lease.error()));
+  if (!lease) return post_response(exchange, error_format(lease.error()));
   const auto named = std::make_shared<HeaderExchange>(exchange, HttpHeader{"X-Request-Id", *name});
   start_generation(context, std::move(answer->generation), *std::move(lease), named,
                    answer->make_writer(named), error_format);
@@ -56,8 +52,9 @@ HttpHandler generation_route(const ServeContext& context, Prepare prepare,
           try {
             run(context, prepare, error_format, std::move(request), exchange);
           } catch (const std::bad_alloc&) {
-            respond(exchange, error_format(Status{StatusCode::kUnavailable,
-                                                  "no memory for this request; try again later"}));
+            post_response(exchange,
+                          error_format(Status{StatusCode::kUnavailable,
+                                              "no memory for this request; try again later"}));
           }
         }));
   };

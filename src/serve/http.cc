@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -49,6 +50,10 @@ HttpTarget parse_target(std::string_view target) {
   const std::size_t query = target.find('?');
   if (query == std::string_view::npos) return {percent_decode(target), {}};
   return {percent_decode(target.substr(0, query)), std::string(target.substr(query + 1))};
+}
+
+void post_response(const std::shared_ptr<HttpExchange>& exchange, HttpResponse response) {
+  exchange->post([exchange, response = std::move(response)] { exchange->respond(response); });
 }
 
 }  // namespace tandem

@@ -69,6 +69,9 @@ class HttpExchange {
   virtual void on_gone(std::function<void()> action) = 0;
 };
 
+// respond() from any thread.
+void post_response(const std::shared_ptr<HttpExchange>& exchange, HttpResponse response);
+
 // Called on the network thread; must not block it. The exchange is answered now or later.
 using HttpHandler = std::function<void(HttpRequest request, std::shared_ptr<HttpExchange>)>;
 

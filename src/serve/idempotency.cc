@@ -6,14 +6,6 @@
 #include "serve/wrapped_exchange.h"
 
 namespace tandem {
-namespace {
-
-void respond(const std::shared_ptr<HttpExchange>& exchange, const HttpResponse& response) {
-  exchange->post([exchange, response] { exchange->respond(response); });
-}
-
-}  // namespace
-
 class IdempotencyStore::Recording final : public WrappedExchange {
  public:
   Recording(std::shared_ptr<HttpExchange> inner, std::shared_ptr<IdempotencyStore> store,
@@ -60,7 +52,7 @@ IdempotencyStore::Claim IdempotencyStore::claim(const std::string& key, std::str
   }
   if (found.body != body) return Claim::kOther;
   if (found.answered) {
-    respond(exchange, found.response);
+    post_response(exchange, found.response);
   } else {
     found.waiting.push_back(exchange);
   }
@@ -73,7 +65,7 @@ void IdempotencyStore::answer(const std::string& key, const HttpResponse& respon
   const auto entry = entries_.find(key);
   if (entry == entries_.end()) return;
   Entry& found = entry->second;
-  for (const auto& exchange : std::exchange(found.waiting, {})) respond(exchange, response);
+  for (const auto& exchange : std::exchange(found.waiting, {})) post_response(exchange, response);
   if (response.status != 200) {
     entries_.erase(entry);
     return;

@@ -10,10 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Indexed by the enumerations whose values they name.
+// By FinishReason.
 constexpr const char* kFinishNames[] = {"stop", "length", "cancelled", "error"};
-constexpr const char* kMissNames[] = {"none", "new", "differs", "evicted", "branch"};
-static_assert(std::size(kMissNames) == kCacheMisses);
 
 std::int64_t sum(const auto& values) {
   return std::accumulate(std::begin(values), std::end(values), std::int64_t{0});
@@ -61,8 +59,8 @@ Json cache_json(const EngineStatus& engine, const PromptTotals& totals) {
   json["prompt_tokens"] = totals.prompt_tokens;
   json["cached_tokens"] = totals.cached_tokens;
   for (std::size_t i = 0; i < kCacheMisses; ++i) {
-    json["misses"][kMissNames[i]] = {{"prompts", totals.misses[i]},
-                                     {"tokens", totals.missed_tokens[i]}};
+    json["misses"][std::string(to_string(static_cast<CacheMiss>(i)))] = {
+        {"prompts", totals.misses[i]}, {"tokens", totals.missed_tokens[i]}};
   }
   json["replayed_tokens"] = {{"evicted", replayed(ReplayCause::kEvicted)},
                              {"branch", replayed(ReplayCause::kBranch)},
@@ -95,7 +93,7 @@ Json record_json(const RequestRecord& record) {
   json["decode_ms"] = usage.decode_ms;
   json["cached_tokens"] = usage.cache.cached_tokens;
   json["reprocessed_tokens"] = usage.reprocessed_tokens;
-  json["miss"] = kMissNames[static_cast<std::size_t>(usage.cache.miss)];
+  json["miss"] = to_string(usage.cache.miss);
   return json;
 }
 

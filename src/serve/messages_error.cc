@@ -1,7 +1,6 @@
 #include "serve/messages_error.h"
 
-#include <nlohmann/json.hpp>
-
+#include "serve/json_dump.h"
 #include "serve/openai_error.h"
 #include "serve/respelling.h"
 
@@ -47,10 +46,10 @@ std::string dotted(const std::string& field) {
 }
 
 std::string body_text(int status, const std::string& message) {
-  nlohmann::ordered_json body;
+  OrderedJson body;
   body["type"] = "error";
   body["error"] = {{"type", error_type(status)}, {"message", message}};
-  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return dump_json(body);
 }
 
 }  // namespace

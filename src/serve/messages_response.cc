@@ -1,28 +1,24 @@
 #include "serve/messages_response.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/json_dump.h"
 #include "text/json_text.h"
 
 namespace tandem {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 using Kind = AnswerBlock::Kind;
 
 // Clients leave thinking without a signature out of the conversation. Ours proves nothing.
 constexpr const char* kSignature = "unsigned";
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // `members` beside the type, which is the event's name.
 MessageEvent event(const char* name, Json members = Json::object()) {
   Json json = {{"type", name}};
   json.update(members);
-  return {name, dump(json)};
+  return {name, dump_json(json)};
 }
 
 MessageEvent delta_event(std::size_t index, Json delta) {
@@ -104,7 +100,7 @@ std::string message_body(const MessageHead& head, std::span<const AnswerBlock> b
   }
   Json body = message_json(head, std::move(content), usage);
   body.update(ending_json(result));
-  return dump(body);
+  return dump_json(body);
 }
 
 MessageEvent message_start_event(const MessageHead& head, const AnswerUsage& usage) {

@@ -49,8 +49,7 @@ Accepted<PreparedAnswer> prepare_messages(const ServeContext& context, const Htt
   if (!generation) return tl::unexpected(generation.error());
   respell_grammars(*generation, messages_error);
   const MessagesWriterOptions options{
-      .head = {fmt::format("msg_{:016x}{:08x}", random_bits(), random_bits() >> 32),
-               context.served_name},
+      .head = {random_id("msg_"), context.served_name},
       .prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size()),
       .stream = request.stream};
   return PreparedAnswer{.generation = *std::move(generation),
@@ -62,8 +61,7 @@ Accepted<PreparedAnswer> prepare_messages(const ServeContext& context, const Htt
 HttpHandler count_tokens_route(const ServeContext& context) {
   return [&context](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
     context.workers.run(WorkerPool::Job([&context, request = std::move(request), exchange] {
-      exchange->post(
-          [exchange, response = count_response(context, request)] { exchange->respond(response); });
+      post_response(exchange, count_response(context, request));
     }));
   };
 }

@@ -1,6 +1,6 @@
 #include "serve/openai_error.h"
 
-#include <nlohmann/json.hpp>
+#include "serve/json_dump.h"
 
 namespace tandem {
 namespace {
@@ -46,17 +46,17 @@ HttpResponse response_of(int status, std::string body) {
 std::string error_body(int status, const std::string& message, const std::string& param,
                        const std::string& code) {
   const auto or_null = [](const std::string& text) {
-    return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+    return text.empty() ? OrderedJson() : OrderedJson(text);
   };
-  nlohmann::ordered_json error;
+  OrderedJson error;
   error["message"] = shortened(message);
   error["type"] = error_type(status);
   error["param"] = or_null(param);
   error["code"] = or_null(code);
-  nlohmann::ordered_json body;
+  OrderedJson body;
   body["error"] = std::move(error);
   // What a client sent may be quoted, and cut in the middle of a character.
-  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return dump_json(body);
 }
 
 std::string client_message(const Status& status) {

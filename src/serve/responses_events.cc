@@ -2,20 +2,15 @@
 
 #include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
+#include "serve/json_dump.h"
 #include "serve/openai_error.h"
 #include "serve/sse.h"
 
 namespace tandem {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 using Kind = AnswerBlock::Kind;
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 std::string item_id(const ResponseHead& head, std::size_t index, Kind kind) {
   const char* prefix = kind == Kind::kThinking ? "rs" : kind == Kind::kText ? "msg" : "fc";
@@ -116,7 +111,7 @@ Json response_json(const ResponseHead& head, const ResponseProgress& progress) {
 std::string numbered(const std::string& name, std::int64_t& next_number, const Json& members) {
   Json json = {{"type", name}, {"sequence_number", next_number++}};
   json.update(members);
-  return event_text(name, dump(json));
+  return event_text(name, dump_json(json));
 }
 
 }  // namespace
@@ -126,7 +121,7 @@ const char* response_status(const AnswerResult& result) {
 }
 
 std::string response_body(const ResponseHead& head, const ResponseProgress& progress) {
-  return dump(response_json(head, progress));
+  return dump_json(response_json(head, progress));
 }
 
 std::string ResponseEvents::begin() {

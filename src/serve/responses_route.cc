@@ -26,7 +26,7 @@ Accepted<PreparedAnswer> prepare_responses(const ServeContext& context, const Ht
   respell_grammars(*generation, responses_error);
   const auto prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size());
   request.chat = {};  // the answer repeats only what was set
-  ResponseHead head{.id = fmt::format("resp_{:016x}{:08x}", random_bits(), random_bits() >> 32),
+  ResponseHead head{.id = random_id("resp_"),
                     .created_at = static_cast<std::int64_t>(std::time(nullptr)),
                     .model = context.served_name,
                     .request = std::move(request)};

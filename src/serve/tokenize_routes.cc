@@ -112,18 +112,18 @@ using Convert = Accepted<std::string> (*)(const ServeContext& context, std::stri
 
 HttpHandler text_route(const ServeContext& context, Convert convert) {
   return [&context, convert](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
-    context.workers.run(WorkerPool::Job([&context, convert, request = std::move(request),
-                                         exchange] {
-      HttpResponse response;
-      if (!context.model.tokenizer) {
-        response = error_response(400, "the model has no tokenizer, so it has no text");
-      } else {
-        auto body = convert(context, request.body);
-        if (body) response.body = *std::move(body);
-        if (!body) response = openai_error_format(body.error());
-      }
-      exchange->post([exchange, response = std::move(response)] { exchange->respond(response); });
-    }));
+    context.workers.run(
+        WorkerPool::Job([&context, convert, request = std::move(request), exchange] {
+          HttpResponse response;
+          if (!context.model.tokenizer) {
+            response = error_response(400, "the model has no tokenizer, so it has no text");
+          } else {
+            auto body = convert(context, request.body);
+            if (body) response.body = *std::move(body);
+            if (!body) response = openai_error_format(body.error());
+          }
+          post_response(exchange, std::move(response));
+        }));
   };
 }
 
