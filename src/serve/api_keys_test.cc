@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "support/temp_folder.h"
+
 namespace tandem {
 namespace {
 
@@ -29,11 +31,12 @@ class ApiKeysTest : public testing::Test {
     return ApiKeys::create(std::move(of), clock_).error().message;
   }
   Result<std::vector<ApiKey>> read(const std::string& text) {
-    const auto file = std::filesystem::path(testing::TempDir()) / "api_keys_test.txt";
+    const auto file = folder_ / "api_keys_test.txt";
     std::ofstream(file) << text;
     return read_api_keys(file);
   }
   FakeClock clock_;
+  TempFolder folder_;
 };
 
 TEST_F(ApiKeysTest, a_secret_is_found_whole_only) {

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <string>
 
+#include "support/temp_folder.h"
+
 namespace tandem {
 namespace {
 
@@ -51,7 +53,8 @@ TEST(SpecialTokenTable, refuses_ids_and_names_that_do_not_fit) {
 }
 
 TEST(ReadSpecialTokens, names_the_file_and_what_was_expected) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "tokenizer_config.json";
+  const TempFolder folder;
+  const auto file = folder / "tokenizer_config.json";
   const auto error_of = [&](const char* content) {
     std::ofstream(file) << content;
     const auto tokens = read_special_tokens(file);

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "support/temp_folder.h"
 #include "text/test_support.h"
 #include "text/utf8.h"
 
@@ -105,9 +106,8 @@ TEST(Tokenizer, ids_outside_the_vocabulary_have_no_bytes) {
 TEST(Tokenizer, load_names_the_file_that_is_wrong) {
   namespace fs = std::filesystem;
   const fs::path demo = fs::path(TANDEM_SOURCE_DIR) / "models/demo";
-  const fs::path folder = fs::path(testing::TempDir()) / "tokenizer_load";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const TempFolder temp;
+  const fs::path& folder = temp.path();
   const auto error_of = [&](std::int64_t vocab_size) {
     const auto tokenizer = Tokenizer::load(folder, vocab_size);
     return tokenizer ? "no error" : tokenizer.error().message.substr(folder.string().size());
