@@ -2,7 +2,6 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
-#include <iterator>
 #include <utility>
 
 namespace tandem {
@@ -212,7 +211,7 @@ void HttpSession::on_header() {
   read_deadline_.set(limits_.body_timeout, shared_from_this(), &HttpSession::on_read_timeout);
   if (!parser_->is_done() &&
       equal_ignoring_case(std::string_view(message[http::field::expect]), "100-continue")) {
-    output_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    output_.append("HTTP/1.1 100 Continue\r\n\r\n");
     send();
   }
 }
@@ -282,8 +281,8 @@ std::string HttpSession::head(const HttpResponse& response,
 
 void HttpSession::respond(HttpResponse response) {
   keep_alive_ = keep_alive_ && !context_.draining;
-  output_ += head(response, response.body.size());
-  if (!head_only_) output_ += response.body;
+  output_.append(head(response, response.body.size()));
+  if (!head_only_) output_.append(response.body);
   finish();
 }
 
@@ -292,7 +291,7 @@ void HttpSession::start_stream(const HttpResponse& response, std::string idle_te
   keep_alive_ = keep_alive_ && !context_.draining && version_ >= 11;
   streaming_ = true;
   idle_text_ = std::move(idle_text);
-  output_ += head(response, std::nullopt);
+  output_.append(head(response, std::nullopt));
   on_idle();
 }
 
@@ -305,23 +304,23 @@ void HttpSession::on_idle() {
 
 void HttpSession::append_chunk(std::string_view text) {
   if (head_only_ || text.empty()) return;
-  if (version_ < 11) {
-    output_ += text;
-  } else {
-    fmt::format_to(std::back_inserter(output_), "{:x}\r\n", text.size());
-    output_.append(text).append("\r\n");
-  }
+  if (version_ < 11) return output_.append(text);
+  std::array<char, 24> size;
+  const auto end = fmt::format_to_n(size.data(), size.size(), "{:x}\r\n", text.size()).out;
+  output_.append({size.data(), end});
+  output_.append(text);
+  output_.append("\r\n");
 }
 
 void HttpSession::write(std::string_view text) {
   append_chunk(text);
-  if (output_.size() + in_flight_.size() - sent_ > limits_.max_unread_bytes) return close();
+  if (output_.size() > limits_.max_unread_bytes) return close();
   idle_deadline_.set(limits_.idle_text_interval, shared_from_this(), &HttpSession::on_idle);
   send();
 }
 
 void HttpSession::finish() {
-  if (streaming_ && !head_only_ && version_ >= 11) output_ += "0\r\n\r\n";
+  if (streaming_ && !head_only_ && version_ >= 11) output_.append("0\r\n\r\n");
   idle_deadline_.clear();
   streaming_ = false;
   complete_ = true;
@@ -333,15 +332,15 @@ void HttpSession::finish() {
 // --- writing ---
 
 void HttpSession::send() {
-  if (sending_ || state_ == State::kClosed) return;
-  if (sent_ == in_flight_.size()) {
-    in_flight_ = std::exchange(output_, {});
-    sent_ = 0;
-  }
-  if (in_flight_.empty()) return;
+  if (sending_ || state_ == State::kClosed || output_.empty()) return;
   sending_ = true;
   write_deadline_.set(limits_.write_timeout, shared_from_this(), &HttpSession::close);
-  socket_.async_write_some(buffer(in_flight_) + sent_,
+  const OutputQueue::Parts unread = output_.unread();
+  std::array<boost::asio::const_buffer, OutputQueue::kMaxParts> buffers;
+  for (std::size_t i = 0; i < unread.count; ++i) {
+    buffers[i] = buffer(unread.parts[i].data(), unread.parts[i].size());
+  }
+  socket_.async_write_some(buffers,
                            [self = shared_from_this()](const error_code& error, std::size_t bytes) {
                              self->on_sent(error, bytes);
                            });
@@ -352,10 +351,8 @@ void HttpSession::on_sent(const error_code& error, std::size_t bytes) {
   if (state_ == State::kClosed) return;
   if (error) return close();
   write_deadline_.clear();
-  sent_ += bytes;
-  if (sent_ < in_flight_.size() || !output_.empty()) return send();
-  in_flight_.clear();
-  sent_ = 0;
+  output_.consume(bytes);
+  if (!output_.empty()) return send();
   if (complete_) on_answered();
 }
 

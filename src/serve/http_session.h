@@ -13,6 +13,7 @@
 #include <unordered_set>
 
 #include "serve/http_server.h"
+#include "serve/output_queue.h"
 
 namespace tandem {
 
@@ -121,10 +122,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::string idle_text_;
 
   // Writing.
-  std::string output_;     // to be written next
-  std::string in_flight_;  // being written, from `sent_` on
-  std::size_t sent_ = 0;
-  bool sending_ = false;
+  OutputQueue output_;
+  bool sending_ = false;  // from the beginning of output_
   Deadline write_deadline_;
   Deadline idle_deadline_;
 };
