@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/answer_sink.h"
@@ -29,9 +30,10 @@ class UsageCount {
     usage_.prompt_tokens = prompt_tokens;
   }
 
-  void on_events(int choice, const std::vector<OutputEvent>& events, const SampledToken* token) {
+  void on_events(int choice, const std::vector<OutputEvent>& events,
+                 std::span<const SampledToken> tokens) {
     Choice& count = choices_[static_cast<std::size_t>(choice)];
-    if (token != nullptr) ++count.tokens;
+    count.tokens += static_cast<std::int64_t>(tokens.size());
     const bool thinks = std::any_of(events.begin(), events.end(), [](const OutputEvent& event) {
       return event.kind == OutputEvent::Kind::kReasoning;
     });

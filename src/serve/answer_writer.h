@@ -2,6 +2,7 @@
 // these (generation_route.h).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "engine/answer_sink.h"
@@ -17,10 +18,11 @@ class AnswerWriter {
   // The engine has taken every choice; comes first.
   virtual void begin() = 0;
 
-  // A token was sampled, and `events` can be shown; often there are none, as its text is held back
-  // or is markup. Once more with `token` = nullptr for what the end releases.
+  // `tokens` were sampled, and `events` can be shown; often there are none, as text is held back or
+  // is markup. One token at a time, but more for a client that is behind (held_output.h); none for
+  // what the end releases.
   virtual void on_events(int choice, const std::vector<OutputEvent>& events,
-                         const SampledToken* token) = 0;
+                         std::span<const SampledToken> tokens) = 0;
 
   // The choice has ended: stopped, full or cancelled. Nothing of it follows.
   virtual void on_end(int choice, const AnswerResult& result) = 0;

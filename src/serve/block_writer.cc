@@ -5,8 +5,8 @@
 namespace tandem {
 
 void BlockWriter::on_events(int choice, const std::vector<OutputEvent>& events,
-                            const SampledToken* token) {
-  usage_.on_events(choice, events, token);
+                            std::span<const SampledToken> tokens) {
+  usage_.on_events(choice, events, tokens);
   using Kind = AnswerBlock::Kind;
   for (const OutputEvent& event : events) {
     switch (event.kind) {

@@ -26,7 +26,7 @@ class BlockWriter : public AnswerWriter {
   explicit BlockWriter(std::int64_t prompt_tokens) : usage_(prompt_tokens, 1) {}
 
   void on_events(int choice, const std::vector<OutputEvent>& events,
-                 const SampledToken* token) final;
+                 std::span<const SampledToken> tokens) final;
   void on_end(int choice, const AnswerResult& result) final;
 
  protected:

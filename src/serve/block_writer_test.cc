@@ -42,7 +42,7 @@ OutputEvent call_begin(int call) {
 
 std::vector<std::string> calls_of(const std::vector<OutputEvent>& events, FinishReason reason) {
   Recorder recorder;
-  for (const OutputEvent& event : events) recorder.on_events(0, {event}, nullptr);
+  for (const OutputEvent& event : events) recorder.on_events(0, {event}, {});
   recorder.on_end(0, {.result = {.reason = reason, .usage = {}}});
   return recorder.calls;
 }

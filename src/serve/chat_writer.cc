@@ -37,12 +37,13 @@ void ChatWriter::begin() {
 }
 
 void ChatWriter::on_events(int choice, const std::vector<OutputEvent>& events,
-                           const SampledToken* token) {
-  usage_.on_events(choice, events, token);
+                           std::span<const SampledToken> tokens) {
+  usage_.on_events(choice, events, tokens);
   Progress& progress = progress_[static_cast<std::size_t>(choice)];
   const bool shown = options_.extras.logprobs != nullptr || options_.extras.token_ids;
-  if (token != nullptr && shown) {
-    (options_.stream ? progress.unsent : progress.choice.tokens).push_back(*token);
+  if (shown) {
+    auto& awaiting = options_.stream ? progress.unsent : progress.choice.tokens;
+    awaiting.insert(awaiting.end(), tokens.begin(), tokens.end());
   }
   for (const OutputEvent& event : events) {
     const auto seen = placed(event, options_.reasoning);

@@ -30,7 +30,7 @@ class ChatWriter final : public AnswerWriter {
 
   void begin() override;
   void on_events(int choice, const std::vector<OutputEvent>& events,
-                 const SampledToken* token) override;
+                 std::span<const SampledToken> tokens) override;
   void on_end(int choice, const AnswerResult& result) override;
   void complete() override;
   void fail(const Status& status) override;

@@ -47,13 +47,15 @@ void CompletionWriter::add_prompt_tokens(CompletionPiece& piece, const SampledTo
 }
 
 void CompletionWriter::on_events(int choice, const std::vector<OutputEvent>& events,
-                                 const SampledToken* token) {
+                                 std::span<const SampledToken> tokens) {
   CompletionPiece& piece = pieces_[static_cast<std::size_t>(choice)];
   const bool shown = options_.extras.logprobs != nullptr || options_.extras.token_ids;
-  if (token != nullptr && token->prompt != nullptr) add_prompt_tokens(piece, *token);
+  if (!tokens.empty() && tokens.front().prompt != nullptr) {
+    add_prompt_tokens(piece, tokens.front());
+  }
   if (options_.score_only) return;
-  usage_.on_events(choice, events, token);
-  if (token != nullptr && shown) piece.tokens.push_back(*token);
+  usage_.on_events(choice, events, tokens);
+  if (shown) piece.tokens.insert(piece.tokens.end(), tokens.begin(), tokens.end());
   for (const OutputEvent& event : events) piece.text += event.text;
   if (options_.stream && !piece.text.empty()) flush(piece);
 }

@@ -18,12 +18,16 @@ class FakeExchange final : public HttpExchange {
   void write(std::string_view text) override { stream += text; }
   void finish() override { finished = true; }
   void on_gone(std::function<void()> action) override { gone = std::move(action); }
+  bool is_behind() const override { return behind; }
+  void on_caught_up(std::function<void()> action) override { caught_up = std::move(action); }
 
   std::optional<HttpResponse> response;
   std::optional<HttpResponse> stream_head;
   std::string stream;
   bool finished = false;
+  bool behind = false;
   std::function<void()> gone;
+  std::function<void()> caught_up;
 };
 
 }  // namespace tandem

@@ -23,12 +23,12 @@ void GenerateWriter::begin() {
 }
 
 void GenerateWriter::on_events(int choice, const std::vector<OutputEvent>& events,
-                               const SampledToken* token) {
+                               std::span<const SampledToken> tokens) {
   Item& item = items_[static_cast<std::size_t>(choice)];
   for (const OutputEvent& event : events) item.text += event.text;
-  if (token == nullptr) return;
-  if (token->prompt != nullptr) item.prompt = token->prompt;
-  item.tokens.push_back(*token);
+  if (tokens.empty()) return;
+  if (tokens.front().prompt != nullptr) item.prompt = tokens.front().prompt;
+  item.tokens.insert(item.tokens.end(), tokens.begin(), tokens.end());
   if (options_.stream) send(choice);
 }
 

@@ -13,7 +13,7 @@ class HealthWriter final : public AnswerWriter {
   explicit HealthWriter(std::shared_ptr<HttpExchange> exchange) : exchange_(std::move(exchange)) {}
 
   void begin() override {}
-  void on_events(int, const std::vector<OutputEvent>&, const SampledToken*) override {}
+  void on_events(int, const std::vector<OutputEvent>&, std::span<const SampledToken>) override {}
   void on_end(int, const AnswerResult&) override {}
   void complete() override { exchange_->respond({.body = R"({"status":"ok"})"}); }
   void fail(const Status& status) override { exchange_->respond(error_response(status)); }

@@ -67,6 +67,11 @@ class HttpExchange {
   // `action` is called once if the client leaves before the answer is complete, stops reading it,
   // or the server closes; at once if that has happened.
   virtual void on_gone(std::function<void()> action) = 0;
+
+  // The client is behind: what it has not read fills the kernel's buffers and more. Whoever writes
+  // a stream had better wait until on_caught_up calls, each time it is behind no longer.
+  virtual bool is_behind() const = 0;
+  virtual void on_caught_up(std::function<void()> action) = 0;
 };
 
 // respond() from any thread.

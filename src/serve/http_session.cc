@@ -14,6 +14,9 @@ namespace {
 // Of requests sent ahead; beyond it the client has to wait, and its leaving goes unnoticed.
 constexpr std::size_t kMaxAheadBytes = 64 << 10;
 
+// Unsent bytes beyond which a client is behind.
+constexpr std::size_t kBehindBytes = 4 << 10;
+
 int refusal_status(const error_code& error) {
   if (error == http::error::header_limit) return 431;
   if (error == http::error::body_limit) return 413;
@@ -81,15 +84,23 @@ class HttpSession::Exchange final : public HttpExchange {
     on_gone_ = std::move(action);
   }
 
+  bool is_behind() const override { return session_ != nullptr && session_->is_behind(); }
+  void on_caught_up(std::function<void()> action) override { on_caught_up_ = std::move(action); }
+
+  void caught_up() const {
+    if (on_caught_up_) on_caught_up_();
+  }
   // The session has the whole answer.
   void detach() {
     session_ = nullptr;
     on_gone_ = nullptr;
+    on_caught_up_ = nullptr;
   }
   // The session has no client any more.
   void leave() {
     session_ = nullptr;
     gone_ = true;
+    on_caught_up_ = nullptr;
     if (const auto action = std::exchange(on_gone_, nullptr)) action();
   }
 
@@ -97,6 +108,7 @@ class HttpSession::Exchange final : public HttpExchange {
   std::shared_ptr<HttpSession> session_;
   boost::asio::io_context& io_;
   std::function<void()> on_gone_;
+  std::function<void()> on_caught_up_;
   bool gone_ = false;
 };
 
@@ -319,6 +331,8 @@ void HttpSession::write(std::string_view text) {
   send();
 }
 
+bool HttpSession::is_behind() const { return output_.size() > kBehindBytes; }
+
 void HttpSession::finish() {
   if (streaming_ && !head_only_ && version_ >= 11) output_.append("0\r\n\r\n");
   idle_deadline_.clear();
@@ -351,7 +365,12 @@ void HttpSession::on_sent(const error_code& error, std::size_t bytes) {
   if (state_ == State::kClosed) return;
   if (error) return close();
   write_deadline_.clear();
+  const bool was_behind = is_behind();
   output_.consume(bytes);
+  // A call may end the exchange, and so itself.
+  if (const auto exchange = exchange_; was_behind && !is_behind() && exchange != nullptr) {
+    exchange->caught_up();
+  }
   if (!output_.empty()) return send();
   if (complete_) on_answered();
 }

@@ -87,6 +87,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void respond(HttpResponse response);
   void start_stream(const HttpResponse& head, std::string idle_text);
   void write(std::string_view text);
+  bool is_behind() const;
   void finish();
   void on_idle();
 

@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace tandem {
+namespace {
+
+constexpr std::size_t kMaxHeldBytes = 64 << 10;
+
+}  // namespace
 
 RunningAnswer::RunningAnswer(std::shared_ptr<HttpExchange> exchange,
                              std::unique_ptr<AnswerWriter> writer, int choices,
@@ -10,6 +15,7 @@ RunningAnswer::RunningAnswer(std::shared_ptr<HttpExchange> exchange,
     : exchange_(std::move(exchange)),
       writer_(std::move(writer)),
       open_choices_(choices),
+      held_(choices),
       lease_(std::move(lease)) {}
 
 void RunningAnswer::begin(std::function<void()> cancel) {
@@ -17,6 +23,9 @@ void RunningAnswer::begin(std::function<void()> cancel) {
   state_ = State::kAnswering;
   lease_.on_abort(cancel_);
   exchange_->on_gone(cancel_);
+  exchange_->on_caught_up([self = weak_from_this()] {
+    if (const auto answer = self.lock()) answer->release();
+  });
   writer_->begin();
   for (const auto& call : std::exchange(early_, {})) call();
 }
@@ -36,7 +45,19 @@ void RunningAnswer::on_events(int choice, std::vector<OutputEvent> events,
     return;
   }
   if (state_ == State::kDone) return;
-  writer_->on_events(choice, events, token ? &*token : nullptr);
+  if (!exchange_->is_behind()) {
+    return writer_->on_events(choice, events,
+                              token ? std::span(&*token, 1) : std::span<const SampledToken>());
+  }
+  held_.add(choice, std::move(events), std::move(token));
+  // The exchange bounds what a client may leave unread, so there it must go in the end.
+  if (held_.bytes() > kMaxHeldBytes) release();
+}
+
+void RunningAnswer::release() {
+  for (const HeldOutput::Piece& piece : held_.take()) {
+    writer_->on_events(piece.choice, piece.events, piece.tokens);
+  }
 }
 
 void RunningAnswer::on_end(int choice, const AnswerResult& result) {
@@ -45,6 +66,7 @@ void RunningAnswer::on_end(int choice, const AnswerResult& result) {
     return;
   }
   if (state_ == State::kDone) return;
+  release();
   if (result.result.reason == FinishReason::kError) {
     end();
     cancel_();

@@ -8,14 +8,16 @@
 
 #include "engine/answer_sink.h"
 #include "serve/answer_writer.h"
+#include "serve/held_output.h"
 #include "serve/http.h"
 #include "serve/request_registry.h"
 
 namespace tandem {
 
-// Belongs to the network thread. What comes before begin() waits for it; what comes after the
-// answer was completed, has failed or was refused is dropped.
-class RunningAnswer {
+// Belongs to the network thread; owned by a shared_ptr. What comes before begin() waits for it;
+// what comes after the answer was completed, has failed or was refused is dropped. While the client
+// is behind, output is held back up to a bound.
+class RunningAnswer : public std::enable_shared_from_this<RunningAnswer> {
  public:
   RunningAnswer(std::shared_ptr<HttpExchange> exchange, std::unique_ptr<AnswerWriter> writer,
                 int choices, RequestRegistry::Lease lease = {});
@@ -32,6 +34,8 @@ class RunningAnswer {
  private:
   enum class State { kWaiting, kAnswering, kDone };
 
+  // Tells the writer what was held back.
+  void release();
   void end();
 
   const std::shared_ptr<HttpExchange> exchange_;
@@ -40,6 +44,7 @@ class RunningAnswer {
   std::vector<std::function<void()>> early_;  // calls that came before begin()
   std::function<void()> cancel_;
   int open_choices_;
+  HeldOutput held_;
   RequestRegistry::Lease lease_;  // free before the client can know that the answer is complete
 };
 

@@ -12,8 +12,12 @@ class NotingWriter final : public AnswerWriter {
  public:
   explicit NotingWriter(std::string& notes) : notes_(notes) {}
   void begin() override { notes_ += "begin "; }
-  void on_events(int choice, const std::vector<OutputEvent>&, const SampledToken* token) override {
-    notes_ += fmt::format("{}:{} ", choice, token == nullptr ? -1 : token->id);
+  void on_events(int choice, const std::vector<OutputEvent>& events,
+                 std::span<const SampledToken> tokens) override {
+    notes_ += fmt::format("{}:", choice);
+    for (const OutputEvent& event : events) notes_ += fmt::format("'{}'", event.text);
+    for (const SampledToken& token : tokens) notes_ += fmt::format("{} ", token.id);
+    if (tokens.empty()) notes_ += "- ";
   }
   void on_end(int choice, const AnswerResult&) override { notes_ += fmt::format("end{} ", choice); }
   void complete() override { notes_ += "complete "; }
@@ -26,7 +30,9 @@ class NotingWriter final : public AnswerWriter {
 struct Fixture {
   explicit Fixture(int choices)
       : exchange(std::make_shared<FakeExchange>()),
-        answer(exchange, std::make_unique<NotingWriter>(notes), choices) {}
+        owned(std::make_shared<RunningAnswer>(exchange, std::make_unique<NotingWriter>(notes),
+                                              choices)),
+        answer(*owned) {}
   void begin() {
     answer.begin([this] { ++cancelled; });
   }
@@ -34,7 +40,8 @@ struct Fixture {
   std::string notes;
   int cancelled = 0;
   std::shared_ptr<FakeExchange> exchange;
-  RunningAnswer answer;
+  std::shared_ptr<RunningAnswer> owned;
+  RunningAnswer& answer;
 };
 
 SampledToken token(TokenId id) { return {.id = id}; }
@@ -51,7 +58,7 @@ TEST(RunningAnswer, is_complete_when_the_last_choice_has_ended) {
   f.answer.on_end(1, {});
   f.answer.on_events(0, {}, std::nullopt);
   f.answer.on_end(0, {});
-  EXPECT_EQ(f.notes, "begin 1:5 end1 0:-1 end0 complete ");
+  EXPECT_EQ(f.notes, "begin 1:5 end1 0:- end0 complete ");
   EXPECT_EQ(f.cancelled, 0);
 }
 
@@ -82,6 +89,59 @@ TEST(RunningAnswer, a_choice_that_fails_cancels_the_others_and_ends_the_answer) 
   f.answer.on_end(1, {});
   EXPECT_EQ(f.notes, "begin fail:it broke ");
   EXPECT_EQ(f.cancelled, 1);
+}
+
+std::vector<OutputEvent> content(const char* text) {
+  return {{.kind = OutputEvent::Kind::kContent, .text = text}};
+}
+
+TEST(RunningAnswer, a_client_that_is_behind_gets_the_rest_when_it_has_caught_up) {
+  Fixture f(1);
+  f.begin();
+  f.answer.on_events(0, content("a"), token(1));
+  f.exchange->behind = true;
+  f.answer.on_events(0, content("b"), token(2));
+  f.answer.on_events(0, content("c"), token(3));
+  EXPECT_EQ(f.notes, "begin 0:'a'1 ");
+  f.exchange->behind = false;
+  f.exchange->caught_up();
+  EXPECT_EQ(f.notes, "begin 0:'a'1 0:'bc'2 3 ");
+  f.answer.on_events(0, content("d"), token(4));
+  f.answer.on_end(0, {});
+  EXPECT_EQ(f.notes, "begin 0:'a'1 0:'bc'2 3 0:'d'4 end0 complete ");
+}
+
+TEST(RunningAnswer, the_end_of_a_choice_waits_for_nobody) {
+  Fixture f(2);
+  f.begin();
+  f.exchange->behind = true;
+  f.answer.on_events(1, content("b"), token(2));
+  f.answer.on_events(0, content("a"), token(1));
+  f.answer.on_end(1, {});
+  f.answer.on_end(0, failed("it broke"));
+  EXPECT_EQ(f.notes, "begin 0:'a'1 1:'b'2 end1 fail:it broke ");
+  f.exchange->caught_up();
+  EXPECT_EQ(f.notes, "begin 0:'a'1 1:'b'2 end1 fail:it broke ");
+}
+
+TEST(RunningAnswer, what_is_held_back_is_bounded) {
+  Fixture f(1);
+  f.begin();
+  f.exchange->behind = true;
+  const std::string text(1000, 'x');
+  int calls = 0;
+  while (f.notes == "begin " && ++calls < 1000)
+    f.answer.on_events(0, content(text.c_str()), token(1));
+  EXPECT_GT(calls, 10);
+  EXPECT_LT(calls, 100);
+}
+
+TEST(RunningAnswer, a_client_may_catch_up_when_the_answer_is_gone) {
+  Fixture f(1);
+  f.begin();
+  f.owned.reset();
+  f.exchange->caught_up();
+  EXPECT_EQ(f.notes, "begin ");
 }
 
 TEST(RunningAnswer, a_client_that_leaves_cancels) {

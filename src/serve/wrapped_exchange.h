@@ -22,6 +22,10 @@ class WrappedExchange : public HttpExchange {
   void write(std::string_view text) override { inner_->write(text); }
   void finish() override { inner_->finish(); }
   void on_gone(std::function<void()> action) override { inner_->on_gone(std::move(action)); }
+  bool is_behind() const override { return inner_->is_behind(); }
+  void on_caught_up(std::function<void()> action) override {
+    inner_->on_caught_up(std::move(action));
+  }
 
  protected:
   const std::shared_ptr<HttpExchange> inner_;
