@@ -1,5 +1,6 @@
 #include "base/worker_pool.h"
 
+#include <limits>
 #include <utility>
 
 namespace tandem {
@@ -17,12 +18,16 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::run(Job job) {
+void WorkerPool::run(Job job) { try_run(std::move(job), std::numeric_limits<std::size_t>::max()); }
+
+bool WorkerPool::try_run(Job job, std::size_t max_waiting) {
   {
     std::lock_guard lock(mutex_);
+    if (jobs_.size() >= max_waiting) return false;
     jobs_.push_back(std::move(job));
   }
   changed_.notify_one();
+  return true;
 }
 
 void WorkerPool::work() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <future>
 #include <mutex>
@@ -21,6 +22,8 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   void run(Job job);
+  // False, and nothing done, if `max_waiting` jobs have not begun yet.
+  bool try_run(Job job, std::size_t max_waiting);
 
  private:
   void work();

@@ -51,6 +51,10 @@ struct ServedModel {
   Result<Grammar::Pointer> chat_grammar(const ChatRequest& request, const Prompt& prompt) const;
   // The same for an answer that is text and nothing else.
   Result<Grammar::Pointer> text_grammar(const ResponseFormat& format) const;
+  // The functions above would not compile: the answer is free, or what it has to follow was asked
+  // for lately.
+  bool has_chat_grammar(const ChatRequest& request, const Prompt& prompt) const;
+  bool has_text_grammar(const ResponseFormat& format) const;
   // One choice's way through a grammar; nullptr for nullptr.
   std::unique_ptr<TokenConstraint> constraint(Grammar::Pointer grammar) const;
 };

@@ -38,6 +38,9 @@ Accepted<Generation> chat_generation(const ServeContext& context, const ChatRequ
     return model.answer_stream(shared->prompt, shared->chat, stop, ending);
   };
   added.grammar = [&model, shared] { return model.chat_grammar(shared->chat, shared->prompt); };
+  added.has_grammar = [&model, shared] {
+    return model.has_chat_grammar(shared->chat, shared->prompt);
+  };
   return generation;
 }
 

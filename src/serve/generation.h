@@ -1,6 +1,7 @@
 // What every protocol asks of the engine: prompts, each answered by one or more choices.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,8 @@ struct GenerationPrompt {
   std::function<AnswerStream()> answer_stream;  // makes the one of a choice
   // Compiles what its choices have to follow; null, or a nullptr result: nothing.
   std::function<Result<Grammar::Pointer>()> grammar = nullptr;
+  // With `grammar`: it returns at once, having nothing to compile.
+  std::function<bool()> has_grammar = nullptr;
 };
 
 struct Generation {
@@ -48,6 +51,12 @@ struct Generation {
   std::string request_id = {};  // the client's name for the request; empty: none
   bool stream = false;
 
+  // Submitting it may take seconds, for grammars that have to be compiled first.
+  bool must_compile() const {
+    return std::any_of(prompts.begin(), prompts.end(), [](const GenerationPrompt& prompt) {
+      return prompt.grammar && !prompt.has_grammar();
+    });
+  }
   int answers() const { return static_cast<int>(prompts.size()) * choices; }
 };
 

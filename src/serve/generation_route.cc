@@ -1,5 +1,6 @@
 #include "serve/generation_route.h"
 
+#include <atomic>
 #include <new>
 #include <utility>
 
@@ -25,20 +26,80 @@ Result<std::string> name_of(const HttpRequest& request, const Generation& genera
   return fmt::format("req-{:016x}{:016x}", random_bits(), random_bits());
 }
 
+// Requests whose grammar waits to be compiled. At a second or two each, more would only wait.
+constexpr std::size_t kMaxWaitingGrammars = 64;
+
+// A request that is about to be submitted.
+struct NamedRequest {
+  PreparedAnswer answer;
+  RequestRegistry::Lease lease;
+  std::shared_ptr<HttpExchange> exchange;
+  std::shared_ptr<const std::atomic<bool>> client_left;
+};
+
+void submit(const ServeContext& context, ErrorFormat error_format, NamedRequest request) {
+  auto writer = request.answer.make_writer(request.exchange);
+  start_generation(context, std::move(request.answer.generation), std::move(request.lease),
+                   request.exchange, std::move(writer), error_format);
+}
+
+// After a time in the queue of the compilers: compiles for nobody.
+void submit_late(const ServeContext& context, ErrorFormat error_format, NamedRequest request) {
+  if (*request.client_left) return;
+  const auto& deadline = request.answer.generation.deadline;
+  Status why;
+  if (context.model.engine->draining()) {
+    why = {StatusCode::kUnavailable, "the server is shutting down"};
+  } else if (deadline && context.clock.now() >= *deadline) {
+    why = {StatusCode::kDeadlineExceeded, "the time for this request passed before it could begin"};
+  } else {
+    return submit(context, error_format, std::move(request));
+  }
+  request.lease = {};  // free before the client can know
+  post_response(request.exchange, error_format(why));
+}
+
+// `job` with an answer for when memory is short.
+template <class Job>
+WorkerPool::Job guarded(ErrorFormat error_format, const std::shared_ptr<HttpExchange>& exchange,
+                        Job job) {
+  return WorkerPool::Job([error_format, exchange, job = std::move(job)]() mutable {
+    try {
+      job();
+    } catch (const std::bad_alloc&) {
+      post_response(exchange, error_format(Status{StatusCode::kUnavailable,
+                                                  "no memory for this request; try again later"}));
+    }
+  });
+}
+
 void run(const ServeContext& context, const Prepare& prepare, ErrorFormat error_format,
-         HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
-  auto answer = prepared(context, prepare, request);
+         HttpRequest http, const std::shared_ptr<HttpExchange>& exchange,
+         std::shared_ptr<const std::atomic<bool>> client_left) {
+  auto answer = prepared(context, prepare, http);
   if (!answer) return post_response(exchange, error_format(answer.error()));
-  answer->generation.tenant = TenantId{request.caller.tenant};
-  answer->generation.tenant_weight = request.caller.weight;
-  const auto name = name_of(request, answer->generation);
-  request = {};  // a large body is not kept while its answer is written
+  answer->generation.tenant = TenantId{http.caller.tenant};
+  answer->generation.tenant_weight = http.caller.weight;
+  const auto name = name_of(http, answer->generation);
+  http = {};  // a large body is not kept while its answer is written
   if (!name) return post_response(exchange, error_format(name.error()));
   auto lease = context.registry.add(*name);
   if (!lease) return post_response(exchange, error_format(lease.error()));
   const auto named = std::make_shared<HeaderExchange>(exchange, HttpHeader{"X-Request-Id", *name});
-  start_generation(context, std::move(answer->generation), *std::move(lease), named,
-                   answer->make_writer(named), error_format);
+  NamedRequest request{*std::move(answer), *std::move(lease), named, std::move(client_left)};
+  if (!request.answer.generation.must_compile()) {
+    return submit(context, error_format, std::move(request));
+  }
+  const bool waits = context.compilers.try_run(
+      guarded(error_format, named,
+              [&context, error_format, request = std::move(request)]() mutable {
+                submit_late(context, error_format, std::move(request));
+              }),
+      kMaxWaitingGrammars);
+  if (waits) return;
+  post_response(named, error_format(Status{StatusCode::kResourceExhausted,
+                                           "too many requests wait for their grammars to be "
+                                           "compiled; try again later"}));
 }
 
 }  // namespace
@@ -47,16 +108,14 @@ HttpHandler generation_route(const ServeContext& context, Prepare prepare,
                              ErrorFormat error_format) {
   return [&context, prepare = std::move(prepare), error_format](
              HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
-    context.workers.run(WorkerPool::Job(
-        [&context, &prepare, error_format, request = std::move(request), exchange]() mutable {
-          try {
-            run(context, prepare, error_format, std::move(request), exchange);
-          } catch (const std::bad_alloc&) {
-            post_response(exchange,
-                          error_format(Status{StatusCode::kUnavailable,
-                                              "no memory for this request; try again later"}));
-          }
-        }));
+    const auto client_left = std::make_shared<std::atomic<bool>>(false);
+    exchange->on_gone([client_left] { *client_left = true; });
+    context.workers.run(guarded(error_format, exchange,
+                                [&context, &prepare, error_format, request = std::move(request),
+                                 exchange, client_left]() mutable {
+                                  run(context, prepare, error_format, std::move(request), exchange,
+                                      client_left);
+                                }));
   };
 }
 

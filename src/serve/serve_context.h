@@ -17,6 +17,7 @@ struct ServeContext {
   const ServedModel& model;
   std::string served_name;
   WorkerPool& workers;          // parsing and tokenising run here
+  WorkerPool& compilers;        // for requests with a grammar that has to be compiled
   WorkerPool& waiting_workers;  // for what may wait for seconds
   RequestTotals& totals;        // counts every request that ends
   RequestLog& log;              // follows every request

@@ -27,8 +27,10 @@
 namespace tandem {
 namespace {
 
-// A body or a grammar may take a worker for a second or two; with several the others get through.
+// A body may take a worker for a second or two; with several the others get through.
 constexpr int kWorkers = 4;
+// Likewise a grammar; more would take the processors from the engine.
+constexpr int kCompilers = 2;
 
 constexpr const char* kNoEmbeddings = "this model generates text; it has no embeddings or scores";
 
@@ -119,10 +121,12 @@ class Server::Impl {
       : model_(model),
         options_(options),
         workers_(std::make_unique<WorkerPool>(kWorkers)),
+        compilers_(std::make_unique<WorkerPool>(kCompilers)),
         waiting_workers_(std::make_unique<WorkerPool>(1)),
         context_{.model = model,
                  .served_name = options.served_name.empty() ? model.name : options.served_name,
                  .workers = *workers_,
+                 .compilers = *compilers_,
                  .waiting_workers = *waiting_workers_,
                  .totals = totals_,
                  .log = log_,
@@ -134,6 +138,7 @@ class Server::Impl {
   // gone; the engine lets go of every exchange; the network may go.
   ~Impl() {
     workers_.reset();
+    compilers_.reset();
     waiting_workers_.reset();
     if (http_) http_->run_posted();
     model_.engine->wait_idle();
@@ -182,6 +187,7 @@ class Server::Impl {
   RequestLog log_{clock_};
   RequestRegistry registry_;
   std::unique_ptr<WorkerPool> workers_;
+  std::unique_ptr<WorkerPool> compilers_;
   std::unique_ptr<WorkerPool> waiting_workers_;
   const ServeContext context_;
   std::unique_ptr<AccessControl> access_;

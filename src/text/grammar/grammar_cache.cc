@@ -2,6 +2,11 @@
 
 namespace tandem {
 
+bool GrammarCache::contains(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  return by_key_.contains(key);
+}
+
 Result<Grammar::Pointer> GrammarCache::get(
     const std::string& key, const std::function<Result<Grammar::Pointer>()>& compile) {
   {

@@ -20,6 +20,9 @@ class GrammarCache {
   // Of kMaxGrammars with the largest number of states and full mask caches, about 0.5 GiB.
   static constexpr std::size_t kMaxGrammars = 32;
 
+  // get() would not compile.
+  bool contains(const std::string& key) const;
+
   // `compile` runs on the caller's thread if `key` is not there.
   Result<Grammar::Pointer> get(const std::string& key,
                                const std::function<Result<Grammar::Pointer>()>& compile);
@@ -28,7 +31,7 @@ class GrammarCache {
   using Entry = std::pair<std::string, Result<Grammar::Pointer>>;
   void keep(const std::string& key, const Result<Grammar::Pointer>& made);
 
-  std::mutex mutex_;          // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::list<Entry> entries_;  // the one used last first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
 };
