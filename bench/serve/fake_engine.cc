@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -147,6 +148,7 @@ Result<RequestId> Engine::submit(GenerateRequest request, std::unique_ptr<TokenS
   return loop_->submit(std::move(request), std::move(sink));
 }
 void Engine::cancel(RequestId id) { loop_->cancel(id); }
+std::int64_t Engine::max_requests() const { return std::numeric_limits<std::int64_t>::max(); }
 void Engine::start_draining() { loop_->draining = true; }
 bool Engine::draining() const { return loop_->draining; }
 void Engine::wait_idle() { loop_->wait_idle(); }

@@ -130,6 +130,7 @@ class Engine::Loop final : public StepListener {
   }
 
   const Model& model() const { return *model_; }
+  std::int64_t max_requests() const { return options_.max_running + options_.max_queued; }
 
   Result<RequestId> submit(GenerateRequest request, std::unique_ptr<TokenSink> sink) {
     TRY(check_request(model_->spec(), request));
@@ -143,7 +144,7 @@ class Engine::Loop final : public StepListener {
       if (draining_) return fail(StatusCode::kUnavailable, "the server is shutting down");
       // Counted over both, so that a free place in a step is not refused for want of a place in the
       // queue.
-      if (alive_ >= options_.max_running + options_.max_queued) {
+      if (alive_ >= max_requests()) {
         return fail(StatusCode::kResourceExhausted, "{} requests are running or waiting already",
                     alive_);
       }
@@ -385,6 +386,7 @@ Result<RequestId> Engine::submit(GenerateRequest request, std::unique_ptr<TokenS
   return loop_->submit(std::move(request), std::move(sink));
 }
 void Engine::cancel(RequestId id) { loop_->cancel(id); }
+std::int64_t Engine::max_requests() const { return loop_->max_requests(); }
 void Engine::start_draining() { loop_->start_draining(); }
 bool Engine::draining() const { return loop_->draining(); }
 void Engine::wait_idle() { loop_->wait_idle(); }

@@ -135,6 +135,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   const Model& model() const;
+  // That may run or wait together.
+  std::int64_t max_requests() const;
 
   // Refuses, without touching the sink: an empty or too long prompt, ids outside the vocabulary,
   // sampling parameters out of range, a full queue, a draining engine.

@@ -8,6 +8,7 @@
 
 #include "serve/api_keys.h"
 #include "serve/http.h"
+#include "serve/refusal.h"
 
 namespace tandem {
 
@@ -19,9 +20,6 @@ enum class Access {
   // key, only a server that listens to its own machine alone lets such requests in.
   kAdmin,
 };
-
-// How a protocol spells that a request is turned away, such as error_response().
-using DenialFormat = HttpResponse (*)(int status, const std::string& message);
 
 // Guards handlers. Immutable, thread-safe; outlives what it guards.
 class AccessControl {

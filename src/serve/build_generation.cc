@@ -74,6 +74,7 @@ Accepted<Generation> generation_of(const ServeContext& context, const Generation
                         .cache_salt = fields.cache_salt,
                         .priority = fields.priority,
                         .request_id = fields.request_id,
+                        .request_id_field = fields.request_id_field,
                         .stream = fields.stream};
   if (!fields.ignore_eos) {
     const std::vector<TokenId>& own = context.model.stop_ids;

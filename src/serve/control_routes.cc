@@ -41,21 +41,26 @@ EntryCounts flush(Engine& engine) {
   return freed;
 }
 
-// The number that `name` has in a query, if it has one.
-std::optional<double> query_number(std::string_view query, std::string_view name) {
+// What `name` stands for in a query, if it is there.
+std::optional<std::string_view> query_value(std::string_view query, std::string_view name) {
   while (!query.empty()) {
     const std::size_t end = std::min(query.find('&'), query.size());
     const std::string_view pair = query.substr(0, end);
     query.remove_prefix(std::min(end + 1, query.size()));
-    if (!pair.starts_with(name) || pair.size() <= name.size() || pair[name.size()] != '=') continue;
-    const std::string_view text = pair.substr(name.size() + 1);
-    double number = 0;
-    const auto [read, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && read == text.data() + text.size() && std::isfinite(number)) {
-      return number;
+    if (pair.starts_with(name) && pair.size() > name.size() && pair[name.size()] == '=') {
+      return pair.substr(name.size() + 1);
     }
   }
   return std::nullopt;
+}
+
+Result<double> read_flush_wait(std::string_view text) {
+  double wait_s = 0;
+  const auto [read, error] = std::from_chars(text.data(), text.data() + text.size(), wait_s);
+  const bool is_number = error == std::errc() && read == text.data() + text.size();
+  // Also false for NaN.
+  if (is_number && wait_s >= 0 && wait_s <= kMaxFlushWaitS) return wait_s;
+  return bad_field("timeout", fmt::format("expected 0 to {:g} seconds", kMaxFlushWaitS));
 }
 
 // Blocks, at most for `wait_s`.
@@ -136,10 +141,11 @@ HttpHandler abort_route(const ServeContext& context) {
 
 HttpHandler flush_route(const ServeContext& context) {
   return [&context](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
-    const double wait_s = std::clamp(query_number(request.query, "timeout").value_or(kFlushWaitS),
-                                     0.0, kMaxFlushWaitS);
+    const auto timeout = query_value(request.query, "timeout");
+    const auto wait = timeout ? read_flush_wait(*timeout) : Result<double>(kFlushWaitS);
+    if (!wait) return exchange->respond(openai_error_format(wait.error()));
     context.waiting_workers.run(
-        WorkerPool::Job([engine = context.model.engine.get(), exchange, wait_s] {
+        WorkerPool::Job([engine = context.model.engine.get(), exchange, wait_s = *wait] {
           post_response(exchange, flush_when_idle(*engine, wait_s));
         }));
   };

@@ -45,6 +45,8 @@ Accepted<PreparedAnswer> prepare_native(const ServeContext& context, const HttpR
       .top_logprobs = request.sampling.top_logprobs > 0,
       .logprob_start = request.logprob_start,
       .texts = request.text_in_logprobs ? model.tokenizer.get() : nullptr};
+  const std::string& field = request.input.prompts.front().field;
+  generation->prompts_field = field.substr(0, field.find('['));
   for (TextPrompt& prompt : request.input.prompts) {
     const auto added = add_plain_prompt(context, request, prompt.ids, prompt.field, *generation);
     if (!added) return tl::unexpected(added.error());

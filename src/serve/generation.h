@@ -34,6 +34,7 @@ struct GenerationPrompt {
 
 struct Generation {
   std::vector<GenerationPrompt> prompts = {};  // >= 1
+  std::string prompts_field = "prompt";        // of the request
   int choices = 1;                             // of each prompt
   SamplingParams sampling = {};                // without a seed
   // nullopt: a random one. Choice i of a prompt is choice 0 of the seed i further.
@@ -49,6 +50,7 @@ struct Generation {
   // Log-probs of each prompt from this position on come with its first token; -1: none.
   std::int64_t prompt_logprobs_from = -1;
   std::string request_id = {};  // the client's name for the request; empty: none
+  std::string request_id_field = {};
   bool stream = false;
 
   // Submitting it may take seconds, for grammars that have to be compiled first.

@@ -108,6 +108,7 @@ Result<std::string> read_salt(Value value, Name field) {
 Result<void> read_id(Value value, Name field, Draft& draft) {
   const std::string text = TRY(read_string(value, field));
   draft.fields.request_id = TRY(read_request_id(text, field));
+  draft.fields.request_id_field = field;
   return {};
 }
 

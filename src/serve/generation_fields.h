@@ -28,6 +28,7 @@ struct GenerationFields {
   std::string cache_salt = {};  // prompts share cached prefixes with those of the same salt only
   int priority = 0;             // higher first
   std::optional<double> timeout_s = {};  // the answer ends then with what there is
+  std::string request_id_field = {};     // "request_id" or "rid"
   std::string request_id = {};           // the client's name for the request; printable ASCII
   bool stream = false;
   bool include_usage = false;     // a last chunk with the usage

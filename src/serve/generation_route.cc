@@ -16,14 +16,34 @@ Accepted<PreparedAnswer> prepared(const ServeContext& context, const Prepare& pr
   if (context.model.engine->draining()) {
     return refuse({StatusCode::kUnavailable, "the server is shutting down"});
   }
-  return prepare(context, request);
+  auto answer = prepare(context, request);
+  if (!answer) return answer;
+  const Generation& asked = answer->generation;
+  // More would be refused for want of places however often the client tries.
+  const std::int64_t most = context.model.engine->max_requests();
+  if (asked.answers() <= most) return answer;
+  return refuse({StatusCode::kInvalidArgument,
+                 fmt::format("{} prompts with {} choices each are {} answers; expected at most {}",
+                             asked.prompts.size(), asked.choices, asked.answers(), most),
+                 asked.choices > 1 ? "n" : asked.prompts_field});
 }
 
-Result<std::string> name_of(const HttpRequest& request, const Generation& generation) {
-  if (!generation.request_id.empty()) return generation.request_id;
-  const std::string_view header = request.header("X-Request-Id");
-  if (!header.empty()) return read_request_id(header, "X-Request-Id");
-  return fmt::format("req-{:016x}{:016x}", random_bits(), random_bits());
+struct RequestName {
+  std::string name;
+  std::string field;  // where the client gave it
+};
+
+Result<RequestName> name_of(const HttpRequest& request, const Generation& generation) {
+  constexpr const char* kHeader = "X-Request-Id";
+  if (!generation.request_id.empty()) {
+    return RequestName{generation.request_id, generation.request_id_field};
+  }
+  const std::string_view header = request.header(kHeader);
+  if (header.empty()) {
+    return RequestName{fmt::format("req-{:016x}{:016x}", random_bits(), random_bits()), kHeader};
+  }
+  std::string name = TRY(read_request_id(header, kHeader));
+  return RequestName{std::move(name), kHeader};
 }
 
 // Requests whose grammar waits to be compiled. At a second or two each, more would only wait.
@@ -83,9 +103,10 @@ void run(const ServeContext& context, const Prepare& prepare, ErrorFormat error_
   const auto name = name_of(http, answer->generation);
   http = {};  // a large body is not kept while its answer is written
   if (!name) return post_response(exchange, error_format(name.error()));
-  auto lease = context.registry.add(*name);
+  auto lease = context.registry.add(name->name, name->field);
   if (!lease) return post_response(exchange, error_format(lease.error()));
-  const auto named = std::make_shared<HeaderExchange>(exchange, HttpHeader{"X-Request-Id", *name});
+  const auto named =
+      std::make_shared<HeaderExchange>(exchange, HttpHeader{"X-Request-Id", name->name});
   NamedRequest request{*std::move(answer), *std::move(lease), named, std::move(client_left)};
   if (!request.answer.generation.must_compile()) {
     return submit(context, error_format, std::move(request));

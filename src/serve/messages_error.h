@@ -12,7 +12,7 @@ namespace tandem {
 
 std::string messages_error_body(const Status& status);
 
-// A DenialFormat (access.h).
+// A DenialFormat (refusal.h).
 HttpResponse messages_denial(int status, const std::string& message);
 
 // An ErrorFormat (refusal.h).

@@ -77,6 +77,10 @@ HttpResponse error_response(const Status& status, const std::string& code) {
   return response_of(http_status(status.code), error_body(status, code));
 }
 
+HttpResponse openai_denial(int status, const std::string& message) {
+  return error_response(status, message);
+}
+
 HttpResponse openai_error_format(const Refusal& refusal) {
   return error_response(refusal.status, refusal.code);
 }

@@ -22,6 +22,9 @@ std::string error_body(const Status& status, const std::string& code = {});
 HttpResponse error_response(int status, const std::string& message);
 HttpResponse error_response(const Status& status, const std::string& code = {});
 
+// A DenialFormat (refusal.h).
+HttpResponse openai_denial(int status, const std::string& message);
+
 // An ErrorFormat (refusal.h).
 HttpResponse openai_error_format(const Refusal& refusal);
 

@@ -164,6 +164,13 @@ Result<std::vector<std::string>> parse_tools(const JsonValue& value, const std::
     if (function == nullptr) return bad_field(at + ".function", "is required");
     TRY(expect_object(*function, at + ".function"));
     const std::string name = TRY(optional_string(*function, "name", at + ".function"));
+    TRY(optional_string(*function, "description", at + ".function"));
+    if (const JsonValue* schema = find_present(*function, "parameters")) {
+      TRY(expect_object(*schema, at + ".function.parameters"));
+    }
+    if (const JsonValue* strict = find_present(*function, "strict")) {
+      TRY(read_bool(*strict, at + ".function.strict"));
+    }
     if (!is_tool_name(name)) {
       return bad_field(at + ".function.name",
                        "expected a letter or _, then letters, digits, _ and -, at most 256 in all");

@@ -283,6 +283,14 @@ TEST(ChatCompletionRequest, refuses_malformed_tools_by_their_path) {
       {tools(R"([{"type":"web"}])"), "tools[0].type"},
       {tools(R"([{"type":"function"}])"), "tools[0].function"},
       {tools(R"([{"type":"function","function":{}}])"), "tools[0].function.name"},
+      {tools(R"([{"type":"function","function":{"name":"a","parameters":"{}"}}])"),
+       "tools[0].function.parameters"},
+      {tools(R"([{"type":"function","function":{"name":"a","parameters":[]}}])"),
+       "tools[0].function.parameters"},
+      {tools(R"([{"type":"function","function":{"name":"a","strict":1}}])"),
+       "tools[0].function.strict"},
+      {tools(R"([{"type":"function","function":{"name":"a","description":1}}])"),
+       "tools[0].function.description"},
       {named(""), "tools[0].function.name"},
       {named("1a"), "tools[0].function.name"},
       {named("a@b"), "tools[0].function.name"},
@@ -294,6 +302,8 @@ TEST(ChatCompletionRequest, refuses_malformed_tools_by_their_path) {
       {with_message(R"({"role":"system","tools":7})"), "messages[0].tools"},
   });
   EXPECT_TRUE(parse(named(std::string(256, 'a'))));
+  EXPECT_TRUE(parse(
+      tools(R"([{"type":"function","function":{"name":"a","parameters":null,"strict":null}}])")));
 }
 
 TEST(ChatCompletionRequest, refuses_malformed_messages_by_their_path) {

@@ -29,4 +29,7 @@ inline tl::unexpected<Refusal> refuse(Status status, std::string code = {}) {
 // How a protocol spells an error: openai_error_format (openai_error.h) or its own.
 using ErrorFormat = HttpResponse (*)(const Refusal& refusal);
 
+// How a protocol spells that a request is turned away, such as error_response().
+using DenialFormat = HttpResponse (*)(int status, const std::string& message);
+
 }  // namespace tandem

@@ -4,12 +4,13 @@
 
 namespace tandem {
 
-Result<RequestRegistry::Lease> RequestRegistry::add(const std::string& name) {
+Result<RequestRegistry::Lease> RequestRegistry::add(const std::string& name,
+                                                    const std::string& field) {
   std::lock_guard lock(mutex_);
   const auto [entry, is_new] = numbers_.emplace(name, last_ + 1);
   if (!is_new) {
     return fail(Status{StatusCode::kInvalidArgument,
-                       fmt::format("request_id: '{}' is in flight already", name), "request_id"});
+                       fmt::format("{}: '{}' is in flight already", field, name), field});
   }
   entries_.emplace(++last_, Entry{.name = name, .cancel = nullptr});
   return Lease(this, last_);

@@ -44,8 +44,8 @@ class RequestRegistry {
     std::uint64_t number_ = 0;
   };
 
-  // kInvalidArgument if a request of that name is in flight.
-  Result<Lease> add(const std::string& name);
+  // kInvalidArgument if a request of that name is in flight; `field` is where the client gave it.
+  Result<Lease> add(const std::string& name, const std::string& field);
 
   // Cancels the requests whose name begins with `prefix`; all of them if it is empty. How many.
   int abort(std::string_view prefix);

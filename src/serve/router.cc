@@ -4,8 +4,6 @@
 
 #include <optional>
 
-#include "serve/openai_error.h"
-
 namespace tandem {
 namespace {
 
@@ -41,6 +39,7 @@ HttpResponse options_response(const std::string& allowed, std::string_view asked
 }  // namespace
 
 void Router::operator()(HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) const {
+  const DenialFormat deny = denials_(request.path);
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   std::string allowed;
   for (const Route& route : routes_) {
@@ -50,21 +49,21 @@ void Router::operator()(HttpRequest request, const std::shared_ptr<HttpExchange>
     if (route.method != method) continue;
     if (method == "POST" && !request.body.empty() && !is_json(request.header("Content-Type"))) {
       return exchange->respond(
-          error_response(415, fmt::format("expected Content-Type: application/json, got '{}'",
-                                          request.header("Content-Type"))));
+          deny(415, fmt::format("expected Content-Type: application/json, got '{}'",
+                                request.header("Content-Type"))));
     }
     request.parameter = *std::move(parameter);
     return route.handler(std::move(request), exchange);
   }
   if (allowed.empty()) {
-    return exchange->respond(error_response(404, fmt::format("no route {}", request.path)));
+    return exchange->respond(deny(404, fmt::format("no route {}", request.path)));
   }
   if (method == "OPTIONS") {
     return exchange->respond(
         options_response(allowed + ", OPTIONS", request.header("Access-Control-Request-Headers")));
   }
-  HttpResponse response = error_response(
-      405, fmt::format("{} takes {}, not {}", request.path, allowed, request.method));
+  HttpResponse response =
+      deny(405, fmt::format("{} takes {}, not {}", request.path, allowed, request.method));
   response.headers.push_back({"Allow", allowed});
   exchange->respond(std::move(response));
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "serve/http.h"
+#include "serve/openai_error.h"
 
 namespace tandem {
 
@@ -20,12 +21,19 @@ struct Route {
 // 405, a body that is not JSON with 415, OPTIONS (a browser asks first) with what is allowed.
 class Router {
  public:
-  explicit Router(std::vector<Route> routes) : routes_(std::move(routes)) {}
+  // How errors of a path are spelt.
+  using Denials = DenialFormat (*)(std::string_view path);
+
+  explicit Router(
+      std::vector<Route> routes,
+      Denials denials = [](std::string_view) -> DenialFormat { return openai_denial; })
+      : routes_(std::move(routes)), denials_(denials) {}
 
   void operator()(HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) const;
 
  private:
   std::vector<Route> routes_;
+  Denials denials_;
 };
 
 }  // namespace tandem

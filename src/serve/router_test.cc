@@ -37,6 +37,27 @@ std::string header(const HttpResponse& response, const std::string& name) {
   return {};
 }
 
+TEST(Router, errors_are_spelt_as_the_path_wants_them) {
+  const Router router({{"GET", "/things", echo("list")}},
+                      [](std::string_view path) {
+                        return path.starts_with("/other")
+               ? [](int status, const std::string&) { return HttpResponse{.status = status, .body = "other"}; }
+               : openai_denial;
+                      });
+  const auto body_of = [&](const char* path, int status) {
+    const auto exchange = std::make_shared<FakeExchange>();
+    HttpRequest request;
+    request.method = "DELETE";
+    request.path = path;
+    router(std::move(request), exchange);
+    EXPECT_EQ(exchange->response->status, status);
+    return exchange->response->body;
+  };
+  EXPECT_EQ(body_of("/other/x", 404), "other");
+  EXPECT_NE(body_of("/x", 404).find("no route /x"), std::string::npos);
+  EXPECT_NE(body_of("/things", 405).find("DELETE"), std::string::npos);
+}
+
 TEST(Router, finds_the_handler_by_method_and_path) {
   EXPECT_EQ(ask("GET", "/things").body, "list:");
   EXPECT_EQ(ask("HEAD", "/things").body, "list:");

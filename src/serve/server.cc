@@ -34,10 +34,6 @@ constexpr int kCompilers = 2;
 
 constexpr const char* kNoEmbeddings = "this model generates text; it has no embeddings or scores";
 
-HttpResponse openai_denial(int status, const std::string& message) {
-  return error_response(status, message);
-}
-
 // A route, who may use it, and how a refusal is spelt.
 struct GuardedRoute {
   Route route;
@@ -109,6 +105,10 @@ std::vector<Route> routes(const ServeContext& context, const AccessControl& acce
   return routes;
 }
 
+DenialFormat denial_of(std::string_view path) {
+  return path.starts_with("/v1/messages") ? messages_denial : openai_denial;
+}
+
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
@@ -155,7 +155,7 @@ class Server::Impl {
          .headers = {{"Access-Control-Allow-Origin", "*"}},
          .refusal = [](int status,
                        const std::string& message) { return error_response(status, message); }},
-        Router(routes(context_, *access_))));
+        Router(routes(context_, *access_), denial_of)));
     return {};
   }
 

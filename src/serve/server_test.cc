@@ -250,5 +250,67 @@ TEST(Server, a_scrape_answers_in_prometheus_format_or_says_that_it_cannot) {
   EXPECT_NE(answer.body.find("# TYPE tandem_requests_running gauge\n"), std::string::npos);
 }
 
+std::string post(const std::string& path, const Json& fields) {
+  const std::string body = fields.dump();
+  return fmt::format(
+      "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+      "Connection: close\r\n\r\n{}",
+      path, body.size(), body);
+}
+
+// "try again later" would never help them.
+TEST(Server, more_answers_than_there_are_places_are_a_mistake_of_the_client) {
+  RunningServer server({.max_running = 1, .max_queued = 3});
+  const Json five = {"a", "b", "c", "d", "e"};
+  const std::vector<std::pair<std::string, std::string>> asked = {
+      {chat({{"n", 5}, {"max_tokens", 1}}), "n"},
+      {post("/v1/completions", {{"prompt", five}, {"max_tokens", 1}}), "prompt"},
+      {post("/v1/completions", {{"prompt", {"a", "b"}}, {"n", 3}, {"max_tokens", 1}}), "n"},
+  };
+  for (const auto& [request, field] : asked) {
+    const Answer answer = ask(server, request);
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_EQ(answer.json()["error"]["param"], field);
+  }
+  const Answer native = ask(server, post("/generate", {{"text", five}}));
+  EXPECT_EQ(native.status, 400);
+  EXPECT_EQ(native.json()["error"]["param"], "text");
+  EXPECT_EQ(ask(server, chat({{"n", 4}, {"max_tokens", 1}})).status, 200);
+}
+
+TEST(Server, a_name_that_is_taken_is_refused_where_the_client_gave_it) {
+  RunningServer server;
+  server.never_stop();
+  Client holder(server.port());
+  holder.send(chat({{"rid", "a"}, {"stream", true}, {"max_tokens", 100000}}));
+  holder.read_to("data:");
+  EXPECT_EQ(ask(server, chat({{"rid", "a"}})).json()["error"]["param"], "rid");
+  EXPECT_EQ(ask(server, chat({{"request_id", "a"}})).json()["error"]["param"], "request_id");
+}
+
+TEST(Server, a_flush_waits_for_as_long_as_it_may_only) {
+  RunningServer server;
+  for (const char* timeout : {"x", "-1", "61", "1e9", "nan", "1s", ""}) {
+    const Answer answer =
+        ask(server, fmt::format("POST /flush_cache?timeout={} HTTP/1.1\r\nHost: x\r\n"
+                                "Content-Length: 0\r\nConnection: close\r\n\r\n",
+                                timeout));
+    EXPECT_EQ(answer.status, 400) << timeout;
+    EXPECT_EQ(answer.json()["error"]["param"], "timeout");
+  }
+}
+
+TEST(Server, errors_of_messages_are_spelt_as_its_clients_expect) {
+  RunningServer server;
+  for (const auto& [request, status] :
+       {std::pair{post("/v1/messages/none", Json::object()), 404},
+        {std::string("GET /v1/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), 405},
+        {post("/v1/messages", Json::object()), 400}}) {
+    const Answer answer = ask(server, request);
+    EXPECT_EQ(answer.status, status);
+    EXPECT_EQ(answer.json()["type"], "error") << answer.body;
+  }
+}
+
 }  // namespace
 }  // namespace tandem
