@@ -65,15 +65,15 @@ class Cases(unittest.TestCase):
         self.assertIn(body["choices"][0]["finish_reason"], ("stop", "length"))
 
     def test_c43_a_name_in_flight_is_not_given_twice(self):
-        by_body = ({**ENDLESS, "rid": "twice"}, None)
-        by_header = (ENDLESS, {"X-Request-Id": "twice"})
+        by_body = ({**ENDLESS, "rid": "twice"}, None, "rid")
+        by_header = (ENDLESS, {"X-Request-Id": "twice"}, "X-Request-Id")
         for first in (by_body, by_header):
             for second in (by_body, by_header):
                 with Stream(self.server, {**first[0], "stream": True}, CHAT, first[1]) as running:
                     next(iter(running))
                     self.assertEqual(running.answer.headers["X-Request-Id"], "twice")
                     status, _, body = self.server.post(second[0], headers=second[1])
-                    self.assertEqual((status, body["error"]["param"]), (400, "request_id"))
+                    self.assertEqual((status, body["error"]["param"]), (400, second[2]))
                 while self.server.request("GET", "/flush_cache?timeout=5")[0] != 200:
                     pass
         # The name is free again, and a trace's id is none.

@@ -32,8 +32,11 @@ class Together(unittest.TestCase):
                         self.assertEqual(headers["Retry-After"], "1")
                         self.assertEqual(body["error"]["type"], "rate_limit_error")
                     self.assertEqual(server.request("GET", "/health")[0], 200)
-                    # Of several choices all are taken or none.
-                    self.assertEqual(server.post({"messages": SUM, "n": 4})[0], 429)
+                    # Of several choices all are taken or none; for more than there are places the
+                    # time will never come.
+                    self.assertEqual(server.post({"messages": SUM, "n": 2})[0], 429)
+                    status, _, body = server.post({"messages": SUM, "n": 3})
+                    self.assertEqual((status, body["error"]["param"]), (400, "n"))
                     running.leave()
                     text = "".join(c["choices"][0]["delta"].get("content", "") for c in queued)
                     self.assertEqual(text, "7703")
