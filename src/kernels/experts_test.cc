@@ -23,7 +23,7 @@ struct Block {
   std::vector<ExpertWeights> views;
   Rows x;
   std::vector<std::int32_t> ids;
-  std::vector<float> weights;
+  GuardedVector<float> weights;
   ActivationSpec spec;
 
   Block(Random& random, DType dtype, std::int64_t width_, std::int64_t intermediate_,
@@ -55,7 +55,7 @@ struct Block {
   Rows run(const KernelSet& kernels, const std::vector<std::int64_t>& order,
            ThreadTeam& team) const {
     std::vector<std::int32_t> some_ids;
-    std::vector<float> some_weights;
+    GuardedVector<float> some_weights;
     for (std::int64_t t : order) {
       for (std::int64_t k = 0; k < top_k; ++k) {
         some_ids.push_back(ids[t * top_k + k]);

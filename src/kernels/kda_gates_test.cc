@@ -13,7 +13,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 struct Gates {
   std::int64_t heads, d;
   Rows decay, beta;
-  std::vector<float> dt_bias, rate;
+  GuardedVector<float> dt_bias, rate;
 
   // Rates reach those of real weights: 201 at most, 8 on average.
   Gates(Random& random, std::int64_t heads_, std::int64_t d_, std::int64_t tokens)

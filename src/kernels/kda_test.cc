@@ -20,7 +20,7 @@ struct KdaInputs {
 struct Requests {
   std::int64_t heads, d;
   std::vector<Rows> qkv, decay, beta;
-  std::vector<std::vector<float>>
+  std::vector<GuardedVector<float>>
       states;  // [heads, d, d] behind one element that breaks the alignment
 
   Requests(Random& random, std::int64_t heads_, std::int64_t d_,
@@ -31,7 +31,7 @@ struct Requests {
       beta.emplace_back(length, heads);
       decay.emplace_back(length, heads * d);
       states.push_back(random.vector(1 + heads * d * d));
-      const std::vector<float> key = random.vector(heads * d, in.scale);
+      const GuardedVector<float> key = random.vector(heads * d, in.scale);
       for (std::int64_t t = 0; t < length; ++t) {
         for (std::int64_t i = 0; i < heads * d; ++i) {
           float& k = qkv.back().at(t, heads * d + i);
@@ -54,7 +54,7 @@ struct Requests {
 
   // One step over `pieces`; returns its output rows in the order of the pieces.
   Rows step(KdaOperator kda, const std::vector<Piece>& pieces,
-            std::vector<std::vector<float>>& state, ThreadTeam& team) const {
+            std::vector<GuardedVector<float>>& state, ThreadTeam& team) const {
     std::int64_t rows = 0;
     std::vector<KdaSequence> sequences;
     for (const Piece& piece : pieces) {
@@ -135,7 +135,7 @@ struct Expected {
 // Runs each request whole and compares outputs and states with Expected. `error` is relative to the
 // magnitude of a read.
 void expect_close(KdaOperator kda, const Requests& in, double error, ThreadTeam& team) {
-  std::vector<std::vector<float>> states = in.states;
+  std::vector<GuardedVector<float>> states = in.states;
   for (std::int64_t r = 0; r < static_cast<std::int64_t>(in.qkv.size()); ++r) {
     const Rows o = in.step(kda, {in.whole(r)}, states, team);
     ASSERT_TRUE(o.written_exactly());
@@ -213,7 +213,7 @@ TEST_P(KdaTest, queries_keys_and_values_of_zero_give_zero) {
     for (std::int64_t i = 0; i < 48; ++i) in.qkv[0].at(t, i) = 0;
   }
   for (KdaOperator kda : {kernels().kda_recurrent, kernels().kda_chunked}) {
-    std::vector<std::vector<float>> states = in.states;
+    std::vector<GuardedVector<float>> states = in.states;
     const Rows o = in.step(kda, {in.whole(0)}, states, team_);
     EXPECT_TRUE(near(
         o, [](auto, auto) { return 0.0; }, [](auto, auto) { return 0.0; }));
@@ -222,9 +222,9 @@ TEST_P(KdaTest, queries_keys_and_values_of_zero_give_zero) {
 
 // Serves the requests by `steps` and compares every output row and the last states with `whole`.
 void expect_same_bits(const Requests& in, KdaOperator kda, const std::vector<Rows>& whole,
-                      const std::vector<std::vector<float>>& last,
+                      const std::vector<GuardedVector<float>>& last,
                       const std::vector<std::vector<Piece>>& steps, ThreadTeam& team) {
-  std::vector<std::vector<float>> states = in.states;
+  std::vector<GuardedVector<float>> states = in.states;
   for (const std::vector<Piece>& pieces : steps) {
     wake(team);
     const Rows o = in.step(kda, pieces, states, team);
@@ -246,7 +246,7 @@ TEST_P(KdaTest, cuts_and_companions_change_no_bit_of_the_recurrence) {
   for (std::int64_t d : {7, 16, 128}) {
     const Requests in(random_, 3, d, {1, 2, 12, 25});
     std::vector<Rows> whole;
-    std::vector<std::vector<float>> last = in.states;
+    std::vector<GuardedVector<float>> last = in.states;
     for (std::int64_t r = 0; r < 4; ++r) {
       whole.push_back(in.step(kernels().kda_recurrent, {in.whole(r)}, last, one));
     }
@@ -262,7 +262,7 @@ TEST_P(KdaTest, companions_change_no_bit_of_the_chunks) {
   for (std::int64_t d : {7, 16, 128}) {
     const Requests in(random_, 3, d, {1, 16, 25, 40});
     std::vector<Rows> whole;
-    std::vector<std::vector<float>> last = in.states;
+    std::vector<GuardedVector<float>> last = in.states;
     for (std::int64_t r = 0; r < 4; ++r) {
       whole.push_back(in.step(kernels().kda_chunked, {in.whole(r)}, last, one));
     }

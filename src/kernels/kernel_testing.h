@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/operators.h"
+#include "kernels/guarded_memory.h"
 #include "kernels/kernel_set.h"
 #include "tensor/mxfp4.h"
 
@@ -43,8 +45,8 @@ class Random {
   std::int64_t integer(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
   }
-  std::vector<float> vector(std::int64_t size, double scale = 1, double mean = 0) {
-    std::vector<float> values(static_cast<std::size_t>(size));
+  GuardedVector<float> vector(std::int64_t size, double scale = 1, double mean = 0) {
+    GuardedVector<float> values(static_cast<std::size_t>(size));
     for (float& value : values) value = static_cast<float>(mean) + normal(scale);
     return values;
   }
@@ -103,7 +105,7 @@ class Rows {
  private:
   static constexpr std::uint32_t kPoison = 0x7fc0dead;
   std::int64_t rows_, columns_, stride_;
-  std::vector<float> data_;
+  GuardedVector<float> data_;
 };
 
 // A weight of any dtype with its values in double. Its bytes are aligned to the element only.
@@ -153,12 +155,13 @@ class RandomWeight {
       values_.push_back(
           std::ldexp(kE2m1Values[static_cast<std::size_t>(code)], scales_.back() - 127));
     }
+    scales_.shrink_to_fit();
   }
 
   DType dtype_;
   std::int64_t outputs_, inputs_;
-  std::vector<std::uint8_t> bytes_;
-  std::vector<std::uint8_t> scales_;
+  GuardedVector<std::uint8_t> bytes_;
+  GuardedVector<std::uint8_t> scales_;
   std::vector<double> values_;
 };
 
@@ -253,27 +256,28 @@ inline std::vector<std::vector<Piece>> random_steps(Random& random,
   return steps;
 }
 
-// A kernel set, and which of the instruction sets that it was compiled for.
+// A kernel set, and for which of the instruction sets that it was compiled.
 struct KernelChoice {
-  const char* name;
+  std::string name;
   const KernelSet& (*set)();
-  // SIMD for this processor, or the code for one that has none of it.
-  enum class Target { kBest, kFallback } target;
+  std::int64_t targets = 0;  // of Highway
 };
 
-inline constexpr KernelChoice kKernelChoices[] = {
-    {"ref", reference_kernels, KernelChoice::Target::kBest},
-    {"cpu", cpu_kernels, KernelChoice::Target::kBest},
-    {"cpu_fallback", cpu_kernels, KernelChoice::Target::kFallback},
-};
+// The reference, and the CPU's kernels for every instruction set that they were compiled for and
+// that this processor has, each alone.
+inline std::vector<KernelChoice> kernel_choices() {
+  std::vector<KernelChoice> choices = {{"ref", reference_kernels}};
+  for (std::int64_t rest = cpu::instruction_sets(); rest != 0; rest &= rest - 1) {
+    const std::int64_t target = rest & -rest;
+    choices.push_back({fmt::format("cpu_{}", hwy::TargetName(target)), cpu_kernels, target});
+  }
+  return choices;
+}
 
 // A test over every kernel set, with fresh inputs and two threads.
 class KernelTest : public ::testing::TestWithParam<KernelChoice> {
  protected:
-  KernelTest() {
-    const bool best = GetParam().target == KernelChoice::Target::kBest;
-    hwy::GetChosenTarget().Update(best ? hwy::SupportedTargets() : 0);
-  }
+  KernelTest() { hwy::GetChosenTarget().Update(GetParam().targets); }
   ~KernelTest() override { hwy::GetChosenTarget().DeInit(); }
 
   const KernelSet& kernels() const { return GetParam().set(); }
@@ -292,8 +296,8 @@ inline std::string kernel_choice_name(const ::testing::TestParamInfo<KernelChoic
 }
 
 // The cases of a suite, once for every kernel set.
-#define TANDEM_FOR_ALL_KERNELS(Suite)                                                       \
-  INSTANTIATE_TEST_SUITE_P(, Suite, ::testing::ValuesIn(::tandem::testing::kKernelChoices), \
+#define TANDEM_FOR_ALL_KERNELS(Suite)                                                         \
+  INSTANTIATE_TEST_SUITE_P(, Suite, ::testing::ValuesIn(::tandem::testing::kernel_choices()), \
                            ::tandem::testing::kernel_choice_name)
 
 }  // namespace tandem::testing

@@ -60,8 +60,8 @@ TEST_P(LinearTest, no_rows_write_nothing) {
 // One weight of every code and scale at a time: x picks a column, so nothing rounds.
 TEST_P(LinearTest, decodes_every_mxfp4_code_and_scale_exactly) {
   constexpr std::int64_t kScales = 252;  // 2^(byte-127) * 6 is finite
-  std::vector<std::uint8_t> packed(static_cast<std::size_t>(kScales * 16));
-  std::vector<std::uint8_t> scale(static_cast<std::size_t>(kScales));
+  GuardedVector<std::uint8_t> packed(static_cast<std::size_t>(kScales * 16));
+  GuardedVector<std::uint8_t> scale(static_cast<std::size_t>(kScales));
   for (std::int64_t o = 0; o < kScales; ++o) {
     scale[o] = static_cast<std::uint8_t>(o);
     for (std::int64_t j = 0; j < 16; ++j) {

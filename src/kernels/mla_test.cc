@@ -53,7 +53,7 @@ class Pages {
   std::int64_t page_bytes() const { return kLayerOffsetBytes + used_bytes_ + 12; }
 
   std::int64_t page_tokens_, row_bytes_, used_bytes_;
-  std::vector<std::byte> memory_;
+  GuardedVector<std::byte> memory_;
   std::vector<std::int64_t> order_;
   std::vector<std::byte*> pages_;
 };
@@ -62,7 +62,7 @@ class Pages {
 struct Attention {
   MlaDims dims;
   DType row_dtype;
-  std::vector<float> norm_weight;
+  GuardedVector<float> norm_weight;
   RandomWeight kv_b;
   std::vector<Rows> q, compressed;
   float eps = 1e-3f;

@@ -36,7 +36,7 @@ TEST_P(NormTest, rms_norm_divides_by_the_root_mean_square) {
     for (double scale : {1e-4, 1.0, 300.0}) {
       const float eps = 1.3e-6f;
       const Rows x = Rows::random(random_, 3, width, scale);
-      const std::vector<float> weight = random_.vector(width, 0.3, 1);
+      const GuardedVector<float> weight = random_.vector(width, 0.3, 1);
       Rows y(3, width);
       kernels().rms_norm({x, weight.data(), eps, y}, team_);
       ASSERT_TRUE(y.written_exactly());
@@ -53,7 +53,7 @@ TEST_P(NormTest, rms_norm_divides_by_the_root_mean_square) {
 TEST_P(NormTest, a_row_of_zeros_normalises_to_zeros) {
   Rows x(1, 9);
   for (std::int64_t i = 0; i < 9; ++i) x.at(0, i) = 0;
-  const std::vector<float> weight(9, 1.0f);
+  const GuardedVector<float> weight(9, 1.0f);
   kernels().rms_norm({x, weight.data(), 1e-6f, x}, team_);
   EXPECT_TRUE(near(
       x, [](auto, auto) { return 0.0; }, [](auto, auto) { return 0.0; }));
@@ -62,7 +62,7 @@ TEST_P(NormTest, a_row_of_zeros_normalises_to_zeros) {
 TEST_P(NormTest, rms_norm_in_place_gives_the_same_bits) {
   for (std::int64_t width : kWidths) {
     Rows x = Rows::random(random_, 5, width);
-    const std::vector<float> weight = random_.vector(width);
+    const GuardedVector<float> weight = random_.vector(width);
     Rows y(5, width);
     kernels().rms_norm({x, weight.data(), 1e-5f, y}, team_);
     kernels().rms_norm({x, weight.data(), 1e-5f, x}, team_);
@@ -76,7 +76,7 @@ TEST_P(NormTest, rms_norm_in_place_gives_the_same_bits) {
 TEST_P(NormTest, rms_norm_of_a_row_has_the_same_bits_in_any_company) {
   for (std::int64_t width : kWidths) {
     const Rows x = Rows::random(random_, 50, width);
-    const std::vector<float> weight = random_.vector(width);
+    const GuardedVector<float> weight = random_.vector(width);
     expect_rows_independent(random_, 50, [&](const auto& order, ThreadTeam& team) {
       Rows y = x.select(order);
       kernels().rms_norm({y, weight.data(), 1e-5f, y}, team);
@@ -91,7 +91,7 @@ TEST_P(NormTest, gated_norm_normalises_each_head_and_then_gates) {
       const float eps = 0.01f;
       Rows x = Rows::random(random_, 4, heads * d);
       const Rows gate = Rows::random(random_, 4, heads * d, 3);
-      const std::vector<float> weight = random_.vector(d, 0.3, 1);
+      const GuardedVector<float> weight = random_.vector(d, 0.3, 1);
       Rows y(4, heads * d);
       kernels().gated_rms_norm({x, gate, weight.data(), heads, eps, y}, team_);
       ASSERT_TRUE(y.written_exactly());
@@ -116,7 +116,7 @@ TEST_P(NormTest, gated_norm_normalises_each_head_and_then_gates) {
 TEST_P(NormTest, gated_norm_of_a_row_has_the_same_bits_in_any_company) {
   const Rows x = Rows::random(random_, 30, 600);
   const Rows gate = Rows::random(random_, 30, 600);
-  const std::vector<float> weight = random_.vector(200);
+  const GuardedVector<float> weight = random_.vector(200);
   expect_rows_independent(random_, 30, [&](const auto& order, ThreadTeam& team) {
     Rows y = x.select(order);
     kernels().gated_rms_norm({y, gate.select(order), weight.data(), 3, 1e-5f, y}, team);

@@ -11,7 +11,7 @@ constexpr float kEps = 1e-3f;
 struct Streams {
   std::vector<Rows> bank;
   Rows stream;
-  std::vector<float> query;
+  GuardedVector<float> query;
 
   Streams(Random& random, std::int64_t bank_rows, std::int64_t tokens, std::int64_t width,
           double query_scale)

@@ -20,13 +20,13 @@ struct Routing {
 
 struct Choice {
   std::vector<std::int32_t> ids;
-  std::vector<float> weights;
+  GuardedVector<float> weights;
 };
 
-Choice route(const KernelSet& kernels, const Rows& logits, const std::vector<float>& bias,
+Choice route(const KernelSet& kernels, const Rows& logits, const GuardedVector<float>& bias,
              const Routing& routing, ThreadTeam& team) {
   const auto size = static_cast<std::size_t>(logits.rows() * routing.top_k);
-  Choice out{std::vector<std::int32_t>(size, -1), std::vector<float>(size, NAN)};
+  Choice out{std::vector<std::int32_t>(size, -1), GuardedVector<float>(size, NAN)};
   kernels.router(
       {logits, bias.data(), routing.top_k, routing.groups, routing.top_groups, routing.renormalize,
        routing.bias_in_weights, routing.scaling, out.ids.data(), out.weights.data()},
@@ -34,7 +34,7 @@ Choice route(const KernelSet& kernels, const Rows& logits, const std::vector<flo
   return out;
 }
 
-Rows one_row(const std::vector<float>& logits) {
+Rows one_row(const GuardedVector<float>& logits) {
   Rows out(1, static_cast<std::int64_t>(logits.size()));
   for (std::int64_t e = 0; e < out.columns(); ++e) out.at(0, e) = logits[e];
   return out;
@@ -46,7 +46,7 @@ TANDEM_FOR_ALL_KERNELS(RouterTest);
 
 // The k largest of score + bias, by sorting. Empty if the last chosen and the first refused are
 // closer than fp32 can tell.
-Ids best_experts(const Rows& logits, std::int64_t t, const std::vector<float>& bias,
+Ids best_experts(const Rows& logits, std::int64_t t, const GuardedVector<float>& bias,
                  std::int64_t top_k) {
   std::vector<std::pair<double, std::int32_t>> order;
   for (std::int64_t e = 0; e < logits.columns(); ++e) {
@@ -69,7 +69,7 @@ TEST_P(RouterTest, chooses_by_biased_score_and_weighs_by_score) {
                                  .bias_in_weights = bias_in_weights,
                                  .scaling = 2.446f};
         const Rows logits = Rows::random(random_, 5, experts, 2);
-        const std::vector<float> bias = random_.vector(experts, 0.1);
+        const GuardedVector<float> bias = random_.vector(experts, 0.1);
         const Choice got = route(kernels(), logits, bias, routing, team_);
         for (std::int64_t t = 0; t < 5; ++t) {
           const Ids want = best_experts(logits, t, bias, routing.top_k);
@@ -99,11 +99,11 @@ TEST_P(RouterTest, chooses_by_biased_score_and_weighs_by_score) {
 
 TEST_P(RouterTest, the_lowest_id_wins_a_tie_and_ids_ascend) {
   const Rows logits = one_row({0, 1, 2, 1, 2, 1, 0, 1});
-  const std::vector<float> bias(8, 0.0f);
+  const GuardedVector<float> bias(8, 0.0f);
   EXPECT_EQ(route(kernels(), logits, bias, {.top_k = 3}, team_).ids, Ids({1, 2, 4}));
   EXPECT_EQ(route(kernels(), logits, bias, {.top_k = 5}, team_).ids, Ids({1, 2, 3, 4, 5}));
-  const Rows equal = one_row(std::vector<float>(40, 0.5f));
-  EXPECT_EQ(route(kernels(), equal, std::vector<float>(40, 0.0f), {.top_k = 4}, team_).ids,
+  const Rows equal = one_row(GuardedVector<float>(40, 0.5f));
+  EXPECT_EQ(route(kernels(), equal, GuardedVector<float>(40, 0.0f), {.top_k = 4}, team_).ids,
             Ids({0, 1, 2, 3}));
 }
 
@@ -121,13 +121,13 @@ TEST_P(RouterTest, the_bias_moves_the_choice_and_not_the_weight) {
 TEST_P(RouterTest, only_the_groups_with_the_best_two_experts_are_open) {
   // Group 0 has the single best expert; group 1 the best pair; group 2 three middling ones.
   const Rows logits = one_row({4, -9, -9, -9, 2, 2.5f, -9, -9, 1, 1, 1, -9});
-  const std::vector<float> bias(12, 0.0f);
+  const GuardedVector<float> bias(12, 0.0f);
   const Routing one_open = {.top_k = 3, .groups = 3, .top_groups = 1};
   const Routing two_open = {.top_k = 3, .groups = 3, .top_groups = 2};
   EXPECT_EQ(route(kernels(), logits, bias, one_open, team_).ids, Ids({4, 5, 6}));
   EXPECT_EQ(route(kernels(), logits, bias, two_open, team_).ids, Ids({4, 5, 8}));
   // The bias counts in the groups' scores, too.
-  std::vector<float> tilted = bias;
+  GuardedVector<float> tilted = bias;
   tilted[1] = 3;
   EXPECT_EQ(route(kernels(), logits, tilted, {.top_k = 2, .groups = 3}, team_).ids, Ids({0, 1}));
 }
@@ -135,13 +135,13 @@ TEST_P(RouterTest, only_the_groups_with_the_best_two_experts_are_open) {
 TEST_P(RouterTest, groups_of_one_expert_count_that_expert) {
   const Rows logits = one_row({0, 3, 1, 2});
   const Routing routing = {.top_k = 2, .groups = 4, .top_groups = 2};
-  EXPECT_EQ(route(kernels(), logits, std::vector<float>(4), routing, team_).ids, Ids({1, 3}));
+  EXPECT_EQ(route(kernels(), logits, GuardedVector<float>(4), routing, team_).ids, Ids({1, 3}));
 }
 
 TEST_P(RouterTest, the_first_group_wins_a_tie) {
   const Rows logits = one_row({1, 0, 2, 2, 2, 2, 0, 1});
   const Routing routing = {.top_k = 2, .groups = 4, .top_groups = 1};
-  EXPECT_EQ(route(kernels(), logits, std::vector<float>(8), routing, team_).ids, Ids({2, 3}));
+  EXPECT_EQ(route(kernels(), logits, GuardedVector<float>(8), routing, team_).ids, Ids({2, 3}));
 }
 
 // Whatever a broken row holds, its ids must index the expert table.
@@ -152,7 +152,7 @@ TEST_P(RouterTest, nan_logits_give_distinct_ids_within_range) {
     for (std::int64_t e = 3; e < 16; e += 3) logits.at(1, e) = NAN;
     logits.at(2, 5) = std::numeric_limits<float>::infinity();
     const Routing routing = {.top_k = 6, .groups = groups, .top_groups = 2};
-    const Choice got = route(kernels(), logits, std::vector<float>(16), routing, team_);
+    const Choice got = route(kernels(), logits, GuardedVector<float>(16), routing, team_);
     for (std::int64_t t = 0; t < 3; ++t) {
       for (std::int64_t i = 0; i < 6; ++i) {
         const std::int32_t id = got.ids[t * 6 + i];
@@ -165,7 +165,7 @@ TEST_P(RouterTest, nan_logits_give_distinct_ids_within_range) {
 
 TEST_P(RouterTest, a_row_has_the_same_bits_in_any_company) {
   const Rows logits = Rows::random(random_, 40, 896, 2);
-  const std::vector<float> bias = random_.vector(896, 0.1);
+  const GuardedVector<float> bias = random_.vector(896, 0.1);
   expect_rows_independent(random_, 40, [&](const auto& order, ThreadTeam& team) {
     const Choice got = route(kernels(), logits.select(order), bias, {.top_k = 8}, team);
     Rows both(static_cast<std::int64_t>(order.size()), 16);

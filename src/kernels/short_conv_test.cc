@@ -30,14 +30,14 @@ class Window {
 
  private:
   DType dtype_;
-  std::vector<std::byte> bytes_;
+  GuardedVector<std::byte> bytes_;
 };
 
 // Requests that go through one convolution, from the first token of each on.
 struct Conv {
   DType dtype;
   std::int64_t width, channels;
-  std::vector<float> weight;
+  GuardedVector<float> weight;
   std::vector<Rows> x;  // one a request, [length, channels]
 
   Conv(Random& random, DType window_dtype, std::int64_t width_, std::int64_t channels_,

@@ -18,37 +18,32 @@ namespace tandem::cpu::HWY_NAMESPACE {
 
 // y[t][n] = w[n] . x[t], an accumulator for each of Kt rows of x by Kn rows of w
 
-// Fits 16 registers: Kt * Kn accumulators, and the shorter side's operands.
+// AVX-512 and NEON have 32 registers, the others 16: Kt * Kn accumulators, Kt operands of x and one
+// of w have to fit.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+template <int Kt>
+inline constexpr int kTileRowsOfW = Kt == 4 ? 6 : 8;
+#else
 template <int Kt>
 inline constexpr int kTileRowsOfW = Kt == 1   ? 8
                                     : Kt == 2 ? 6
                                     : Kt == 3 ? 4
                                               : 3;
+#endif
 inline constexpr int kTileRowsOfX = 4;
 
+// The rows of x stay in registers while those of w pass by.
 template <bool kTail, int Kt, int Kn, class T>
 HWY_INLINE void dot_step(const float* x, std::int64_t x_stride, const T* w, std::int64_t w_stride,
                          std::int64_t count, Floats (&sum)[Kt][Kn]) {
-  if constexpr (Kt < Kn) {
-    Floats x_part[Kt];
+  Floats x_part[Kt];
+  TANDEM_UNROLL
+  for (int t = 0; t < Kt; ++t) x_part[t] = load_part<kTail>(x + t * x_stride, count);
+  TANDEM_UNROLL
+  for (int n = 0; n < Kn; ++n) {
+    const Floats w_part = load_part<kTail>(w + n * w_stride, count);
     TANDEM_UNROLL
-    for (int t = 0; t < Kt; ++t) x_part[t] = load_part<kTail>(x + t * x_stride, count);
-    TANDEM_UNROLL
-    for (int n = 0; n < Kn; ++n) {
-      const Floats w_part = load_part<kTail>(w + n * w_stride, count);
-      TANDEM_UNROLL
-      for (int t = 0; t < Kt; ++t) sum[t][n] = hn::MulAdd(x_part[t], w_part, sum[t][n]);
-    }
-  } else {
-    Floats w_part[Kn];
-    TANDEM_UNROLL
-    for (int n = 0; n < Kn; ++n) w_part[n] = load_part<kTail>(w + n * w_stride, count);
-    TANDEM_UNROLL
-    for (int t = 0; t < Kt; ++t) {
-      const Floats x_part = load_part<kTail>(x + t * x_stride, count);
-      TANDEM_UNROLL
-      for (int n = 0; n < Kn; ++n) sum[t][n] = hn::MulAdd(x_part, w_part[n], sum[t][n]);
-    }
+    for (int t = 0; t < Kt; ++t) sum[t][n] = hn::MulAdd(x_part[t], w_part, sum[t][n]);
   }
 }
 
@@ -77,21 +72,28 @@ HWY_INLINE void dot_rows_of_x(Dense<T> w, const float* x, std::int64_t x_stride,
   for (; n < w.rows; ++n) dot_tile<Kt, 1>(x, x_stride, w.row(n), w.columns, y + n, y_stride);
 }
 
+// The rows of x in tiles of nearly one size: a tile of one row does as many loads as one of four.
 template <class T>
 HWY_INLINE void dot_block(Dense<T> w, ConstActivations x, Activations y) {
-  std::int64_t t = 0;
-  for (; t + kTileRowsOfX <= x.rows; t += kTileRowsOfX) {
-    dot_rows_of_x<kTileRowsOfX>(w, x.row(t), x.stride, y.row(t), y.stride);
-  }
-  switch (x.rows - t) {
-    case 3:
-      return dot_rows_of_x<3>(w, x.row(t), x.stride, y.row(t), y.stride);
-    case 2:
-      return dot_rows_of_x<2>(w, x.row(t), x.stride, y.row(t), y.stride);
-    case 1:
-      return dot_rows_of_x<1>(w, x.row(t), x.stride, y.row(t), y.stride);
-    default:
-      return;
+  for (std::int64_t t = 0; t < x.rows;) {
+    const std::int64_t left = x.rows - t;
+    const std::int64_t tiles = (left + kTileRowsOfX - 1) / kTileRowsOfX;
+    const std::int64_t rows = (left + tiles - 1) / tiles;
+    switch (rows) {
+      case 4:
+        dot_rows_of_x<4>(w, x.row(t), x.stride, y.row(t), y.stride);
+        break;
+      case 3:
+        dot_rows_of_x<3>(w, x.row(t), x.stride, y.row(t), y.stride);
+        break;
+      case 2:
+        dot_rows_of_x<2>(w, x.row(t), x.stride, y.row(t), y.stride);
+        break;
+      default:
+        dot_rows_of_x<1>(w, x.row(t), x.stride, y.row(t), y.stride);
+        break;
+    }
+    t += rows;
   }
 }
 

@@ -1,8 +1,13 @@
 #include "kernels/kernel_set.h"
 
 #include "kernels/cpu/operators.h"
+#include "kernels/cpu/targets.h"
+// After targets.h.
+#include <hwy/targets.h>
 
 namespace tandem {
+
+std::int64_t cpu::instruction_sets() { return hwy::SupportedTargets() & HWY_TARGETS; }
 
 const KernelSet& cpu_kernels() {
   static constexpr KernelSet kSet = {

@@ -5,6 +5,9 @@
 
 namespace tandem::cpu {
 
+// Those that the operators were compiled for and this processor has, as Highway's bits.
+std::int64_t instruction_sets();
+
 void linear(const LinearArgs& args, ThreadTeam& team) noexcept;
 void embed(const EmbedArgs& args, ThreadTeam& team) noexcept;
 
