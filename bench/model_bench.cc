@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "model/model.h"
-#include "support/sequence_memory.h"
+#include "model/sequence_memory.h"
 
 namespace tandem {
 namespace {

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "support/sequence_memory.h"
+#include "model/sequence_memory.h"
 
 namespace tandem {
 namespace {

@@ -34,6 +34,7 @@ Routing route(Step& step, std::int64_t layer, const MoeSpec& spec, const MoeWeig
 
 void dense_ffn(Step& step, const FfnWeights& weights, ConstActivations x, Activations y) {
   Scratch::Frame frame(step.scratch);
+  step.enter(Stage::kDenseFfn);
   Activations gate = step.project(x, weights.gate);
   Activations up = step.project(x, weights.up);
   step.kernels.gated_activation(
@@ -46,10 +47,13 @@ void moe_ffn(Step& step, std::int64_t layer, const MoeSpec& spec, const MoeWeigh
   Scratch::Frame frame(step.scratch);
   const KernelSet& kernels = step.kernels;
   // Routing looks at the full width, also where the experts work in a narrower latent space.
+  step.enter(Stage::kRouter);
   const Routing routing = route(step, layer, spec, weights, x);
+  step.enter(Stage::kLatent);
   const ConstActivations input =
       spec.latent ? ConstActivations(step.project(x, weights.latent_down)) : x;
   Activations routed = step.scratch.take(x.rows, input.columns);
+  step.enter(Stage::kExperts);
   kernels.experts({.x = input,
                    .experts = weights.experts.data(),
                    .expert_count = spec.experts,
@@ -62,10 +66,12 @@ void moe_ffn(Step& step, std::int64_t layer, const MoeSpec& spec, const MoeWeigh
                        x.rows, spec.top_k, input.columns, spec.intermediate)),
                    .y = routed},
                   step.team);
+  step.enter(Stage::kLatent);
   // The norm sees the combined sum, before the way back up; the shared experts see the full width.
   if (spec.latent_norm) step.rms_norm(routed, weights.latent_norm, step.spec.norm_eps, routed);
   if (spec.latent) routed = step.project(routed, weights.latent_up);
   dense_ffn(step, weights.shared, x, y);
+  step.enter(Stage::kNorms);
   kernels.add({.a = routed, .b = y, .y = y}, step.team);
 }
 

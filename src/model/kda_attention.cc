@@ -48,8 +48,10 @@ void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const Kd
   const std::vector<KdaSequence> sequences = layer_sequences(step, memory);
   const auto sequence_count = static_cast<std::int64_t>(sequences.size());
 
+  step.enter(Stage::kKdaProjections);
   Activations raw = project_qkv(step, spec, weights, x);
   Activations qkv = step.scratch.take(x.rows, 3 * spec.inner());
+  step.enter(Stage::kKdaConvGates);
   kernels.short_conv({.x = raw,
                       .weight = weights.conv.data(),
                       .width = spec.conv_width,
@@ -59,9 +61,11 @@ void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const Kd
                       .y = qkv},
                      step.team);
 
+  step.enter(Stage::kKdaProjections);
   // The decay's logits are low rank in both families; only the output gate may be full rank.
   Activations decay = step.project(step.project(x, weights.decay_down), weights.decay_up);
   Activations beta = step.project(x, weights.beta);
+  step.enter(Stage::kKdaConvGates);
   kernels.kda_gates({.decay = decay,
                      .beta = beta,
                      .dt_bias = weights.dt_bias.data(),
@@ -79,16 +83,21 @@ void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const Kd
                            .sequences = sequences.data(),
                            .sequence_count = sequence_count,
                            .o = o};
+  step.enter(Stage::kKdaRecurrence);
   const bool exact = step.precision == Precision::kExact;
   (exact ? kernels.kda_recurrent : kernels.kda_chunked)(recurrence, step.team);
 
+  step.enter(Stage::kKdaProjections);
+  const ConstActivations gate = output_gate_logits(step, spec, weights, x);
+  step.enter(Stage::kKdaConvGates);
   kernels.gated_rms_norm({.x = o,
-                          .gate = output_gate_logits(step, spec, weights, x),
+                          .gate = gate,
                           .weight = weights.out_norm.data(),
                           .heads = spec.heads,
                           .eps = step.spec.norm_eps,
                           .y = o},
                          step.team);
+  step.enter(Stage::kKdaProjections);
   kernels.linear({.x = o, .w = weights.out, .y = y}, step.team);
 }
 

@@ -38,8 +38,12 @@ void mla_attention(Step& step, std::int64_t layer, const MlaSpec& spec, const Ml
   const std::vector<MlaSequence> sequences = layer_sequences(step, memory);
   const auto sequence_count = static_cast<std::int64_t>(sequences.size());
 
+  step.enter(Stage::kMlaProjections);
   Activations q = project_query(step, spec, weights, x);
-  kernels.mla_store({.compressed = step.project(x, weights.kv_down),
+  const ConstActivations compressed = step.project(x, weights.kv_down);
+
+  step.enter(Stage::kMlaAttention);
+  kernels.mla_store({.compressed = compressed,
                      .norm_weight = weights.kv_norm.data(),
                      .eps = step.spec.latent_norm_eps,
                      .dims = spec.dims,
@@ -58,6 +62,8 @@ void mla_attention(Step& step, std::int64_t layer, const MlaSpec& spec, const Ml
                          .workspace = step.scratch.take(mla_workspace_floats(x.rows, spec.dims)),
                          .o = o},
                         step.team);
+
+  step.enter(Stage::kMlaProjections);
   if (spec.output_gate) {
     kernels.sigmoid_gate({.x = o, .gate = step.project(x, weights.gate), .y = o}, step.team);
   }

@@ -54,8 +54,11 @@ void run_layer(Step& step, std::int64_t layer, const LayerWeights& weights, Resi
   const LayerSpec& spec = step.spec.layers[static_cast<std::size_t>(layer)];
   const float eps = step.spec.norm_eps;
 
+  step.enter(Stage::kNorms);
   step.rms_norm(mix(step, residual, weights.attention_mix), weights.attention_norm, eps, normed);
   attention(step, layer, spec, weights, normed, out);
+
+  step.enter(Stage::kNorms);
   if (spec.starts_block) {
     // The raw stream, not the mix, is banked; the new block starts from the attention output alone.
     residual.bank.push_back(residual.stream);
@@ -69,6 +72,8 @@ void run_layer(Step& step, std::int64_t layer, const LayerWeights& weights, Resi
 
   step.rms_norm(mix(step, residual, weights.ffn_mix), weights.ffn_norm, eps, normed);
   ffn(step, layer, spec, weights, normed, out);
+
+  step.enter(Stage::kNorms);
   step.kernels.add({.a = residual.stream, .b = out, .y = residual.stream}, step.team);
 }
 
@@ -133,6 +138,7 @@ void Model::forward(const ForwardBatch& batch, Scratch& scratch, ThreadTeam& tea
   Step step{spec_, batch, kernels_, precision_, memory_, scratch, team};
   const std::int64_t rows = batch.rows();
 
+  step.enter(Stage::kEmbed);
   const std::vector<TokenId> ids = batch_tokens(batch);
   Residual residual{.stream = scratch.take(rows, spec_.hidden),
                     .bank = {},
@@ -148,8 +154,10 @@ void Model::forward(const ForwardBatch& batch, Scratch& scratch, ThreadTeam& tea
   }
 
   if (logits.rows == 0) return;
+  step.enter(Stage::kNorms);
   step.rms_norm(mix(step, residual, weights_.output_mix), weights_.final_norm, spec_.norm_eps,
                 normed);
+  step.enter(Stage::kHead);
   kernels_.linear({.x = wanted_rows(step, normed), .w = weights_.head, .y = logits}, team);
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/kernel_set.h"
 #include "model/memory_layout.h"
 #include "model/model_spec.h"
+#include "model/stage.h"
 #include "model/weights.h"
 #include "tensor/scratch.h"
 #include "tensor/thread_team.h"
@@ -40,6 +41,7 @@ struct ForwardBatch {
   std::span<const SequenceInput> sequences;
   std::int64_t page_tokens = 0;
   ForwardObserver* observer = nullptr;
+  StageObserver* stages = nullptr;
 
   std::int64_t rows() const;        // tokens in all
   std::int64_t logit_rows() const;  // rows of logits in all
@@ -57,6 +59,7 @@ class Model {
                                              const LoadOptions& options = {});
 
   const ModelSpec& spec() const { return spec_; }
+  const ModelWeights& weights() const { return weights_; }
   const MemoryLayout& memory() const { return memory_; }
   Precision precision() const { return precision_; }
 

@@ -19,6 +19,11 @@ struct Step {
 
   std::int64_t rows() const { return batch.rows(); }
 
+  // What follows belongs to `stage`.
+  void enter(Stage stage) const {
+    if (batch.stages != nullptr) batch.stages->on_stage(stage);
+  }
+
   // y = x W^T into fresh scratch of the caller's frame.
   Activations project(ConstActivations x, const WeightMatrix& w) {
     Activations y = scratch.take(x.rows, w.outputs);

@@ -1,4 +1,5 @@
-// The memory of one sequence in buffers of its own, for tests that run a model without an engine.
+// The memory of one sequence in buffers of its own: for tests and measurements that run a model
+// without an engine.
 #pragma once
 
 #include <algorithm>
