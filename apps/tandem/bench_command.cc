@@ -11,6 +11,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       "bench", "Measure: decode and prefill time the model here, serve loads a running server");
   group->require_subcommand(1);
   add_bench_decode_command(*group, exit_code);
+  add_bench_prefill_command(*group, exit_code);
   add_bench_serve_command(*group, exit_code);
 }
 

@@ -108,7 +108,9 @@ void ask_for_huge_pages(void* data, std::size_t bytes) {
   }
 }
 
-Result<Summary> measure_reading(ThreadTeam& team) {
+}  // namespace
+
+Result<void> MachineProbe::measure_reading() {
   const std::size_t blocks = buffer_blocks();
   AlignedBuffer<float> buffer;
   try {
@@ -122,7 +124,7 @@ Result<Summary> measure_reading(ThreadTeam& team) {
   ask_for_huge_pages(buffer.data(), bytes);
   std::atomic<float> sink = 0;
   const auto pass = [&](bool write) {
-    team.parallel_for(
+    team_.parallel_for(
         static_cast<std::int64_t>(blocks), 1, [&](std::int64_t begin, std::int64_t end) {
           float* data = buffer.data() + static_cast<std::size_t>(begin) * kBlockFloats;
           const std::size_t count = static_cast<std::size_t>(end - begin) * kBlockFloats;
@@ -131,36 +133,31 @@ Result<Summary> measure_reading(ThreadTeam& team) {
         });
   };
   pass(/*write=*/true);
-  std::vector<double> rates;
   for (int i = 0; i < kRepetitions; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     pass(/*write=*/false);
-    rates.push_back(static_cast<double>(bytes) / seconds_since(begin));
+    read_bytes_per_s_.push_back(static_cast<double>(bytes) / seconds_since(begin));
   }
-  return summarise(std::move(rates));
+  return {};
 }
 
-Summary measure_multiply_add(ThreadTeam& team) {
+void MachineProbe::measure_multiply_add() {
   constexpr std::size_t kRounds = 200'000;  // about half a millisecond
-  const std::int64_t tasks = 32 * team.threads();
-  std::vector<double> rates;
+  const std::int64_t tasks = 32 * team_.threads();
   std::atomic<float> sink = 0;
   for (int i = 0; i < kRepetitions; ++i) {
     std::atomic<double> flop = 0;
     const auto begin = std::chrono::steady_clock::now();
-    team.parallel_for(tasks, 1, [&](std::int64_t first, std::int64_t last) {
+    team_.parallel_for(tasks, 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t task = first; task < last; ++task) {
         float value = 0;
         flop.fetch_add(HWY_DYNAMIC_DISPATCH(multiply_add)(kRounds, value));
         sink.store(value, std::memory_order_relaxed);
       }
     });
-    rates.push_back(flop.load() / seconds_since(begin));
+    fma_flop_per_s_.push_back(flop.load() / seconds_since(begin));
   }
-  return summarise(std::move(rates));
 }
-
-}  // namespace
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -173,11 +170,14 @@ std::string processor_name() {
 
 std::string instruction_set_name() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 
-Result<MachineRates> measure_machine(ThreadTeam& team) {
-  MachineRates rates;
-  rates.read_bytes_per_s = TRY(measure_reading(team));
-  rates.fma_flop_per_s = measure_multiply_add(team);
-  return rates;
+Result<void> MachineProbe::measure() {
+  TRY(measure_reading());
+  measure_multiply_add();
+  return {};
+}
+
+MachineRates MachineProbe::rates() const {
+  return {summarise(read_bytes_per_s_), summarise(fma_flop_per_s_)};
 }
 
 }  // namespace tandem::measure

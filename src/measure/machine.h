@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "measure/summary.h"
@@ -21,8 +22,26 @@ std::string processor_name();
 // The instruction set that the kernels use here, as Highway names it: "AVX2".
 std::string instruction_set_name();
 
-// Takes about a second. Borrows a buffer of up to 1 GiB: twice the last-level cache, but at most a
-// quarter of the available memory; kResourceExhausted if there is none.
-Result<MachineRates> measure_machine(ThreadTeam& team);
+// Measures before and after the steps that are held against the rates: a machine that is shared
+// may be slower at one end of a run than at the other. Single-threaded outside of its team.
+class MachineProbe {
+ public:
+  explicit MachineProbe(ThreadTeam& team) : team_(team) {}
+
+  // Takes about a second. Borrows a buffer of up to 1 GiB: twice the last-level cache, but at most
+  // a quarter of the free memory; kResourceExhausted if there is none.
+  Result<void> measure();
+
+  // Of all measurements so far, at least one.
+  MachineRates rates() const;
+
+ private:
+  Result<void> measure_reading();
+  void measure_multiply_add();
+
+  ThreadTeam& team_;
+  std::vector<double> read_bytes_per_s_;
+  std::vector<double> fma_flop_per_s_;
+};
 
 }  // namespace tandem::measure
