@@ -2,16 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/fake_clock.h"
 #include "measure/summary.h"
 
 namespace tandem::measure {
 namespace {
-
-class FakeClock final : public Clock {
- public:
-  TimePoint now() const override { return TimePoint(std::chrono::milliseconds(ms)); }
-  int ms = 0;
-};
 
 double of(const StepTimes& times, Stage stage) {
   return times.stage_s[static_cast<std::size_t>(stage)];
@@ -21,13 +16,13 @@ TEST(StageClockTest, time_goes_to_the_stage_that_was_entered_last) {
   FakeClock clock;
   StageClock stages(clock);
   stages.begin_step();
-  clock.ms += 1;  // before any stage
+  clock.advance(std::chrono::milliseconds(1));  // before any stage
   stages.on_stage(Stage::kEmbed);
-  clock.ms += 20;
+  clock.advance(std::chrono::milliseconds(20));
   stages.on_stage(Stage::kNorms);
-  clock.ms += 300;
+  clock.advance(std::chrono::milliseconds(300));
   stages.on_stage(Stage::kEmbed);
-  clock.ms += 4000;
+  clock.advance(std::chrono::milliseconds(4000));
   stages.end_step();
   const StepTimes times = stages.take();
   EXPECT_DOUBLE_EQ(of(times, Stage::kEmbed), 4.02);
@@ -42,9 +37,9 @@ TEST(StageClockTest, steps_add_up_without_the_time_between_them) {
   for (int step = 0; step < 3; ++step) {
     stages.begin_step();
     stages.on_stage(Stage::kHead);
-    clock.ms += 10;
+    clock.advance(std::chrono::milliseconds(10));
     stages.end_step();
-    clock.ms += 1000;
+    clock.advance(std::chrono::milliseconds(1000));
   }
   StepTimes times = stages.take();
   EXPECT_DOUBLE_EQ(times.wall_s, 0.03);

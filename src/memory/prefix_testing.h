@@ -7,18 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/fake_clock.h"
 #include "memory/prefix_cache.h"
 
 namespace tandem::testing {
-
-class FakeClock final : public Clock {
- public:
-  TimePoint now() const override { return now_; }
-  void advance(std::chrono::milliseconds time) { now_ += time; }
-
- private:
-  TimePoint now_ = {};
-};
 
 // A cost with no two equal differences, growing faster than the depth.
 inline double quadratic_cost(std::int64_t depth) {

@@ -6,19 +6,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/fake_clock.h"
 #include "schedule/fake_executor.h"
 #include "schedule/step_loop.h"
 
 namespace tandem {
-
-class FakeClock final : public Clock {
- public:
-  TimePoint now() const override { return now_; }
-  void advance(std::chrono::microseconds by) { now_ += by; }
-
- private:
-  TimePoint now_{std::chrono::hours(1)};
-};
 
 struct SchedulerSetup {
   std::int64_t states = 7;  // what the arena holds together

@@ -4,21 +4,11 @@
 
 #include <fstream>
 
+#include "base/fake_clock.h"
 #include "support/temp_folder.h"
 
 namespace tandem {
 namespace {
-
-class FakeClock final : public Clock {
- public:
-  TimePoint now() const override { return now_; }
-  void pass(double seconds) {
-    now_ += std::chrono::duration_cast<TimePoint::duration>(std::chrono::duration<double>(seconds));
-  }
-
- private:
-  TimePoint now_{};
-};
 
 class ApiKeysTest : public testing::Test {
  protected:
@@ -56,12 +46,12 @@ TEST_F(ApiKeysTest, a_minutes_worth_may_come_at_once_and_then_as_time_passes) {
   EXPECT_EQ(refused.lease, nullptr);
   EXPECT_EQ(refused.retry_after_s, 20);
   EXPECT_NE(refused.reason.find("3 requests a minute"), std::string::npos);
-  clock_.pass(19.5);
+  clock_.advance(std::chrono::duration<double>(19.5));
   EXPECT_EQ(ring->admit(1).lease, nullptr);
-  clock_.pass(0.6);
+  clock_.advance(std::chrono::duration<double>(0.6));
   EXPECT_NE(ring->admit(1).lease, nullptr);
   EXPECT_EQ(ring->admit(1).lease, nullptr);
-  clock_.pass(1e6);  // saved up for a minute, no longer
+  clock_.advance(std::chrono::duration<double>(1e6));  // saved up for a minute, no longer
   for (int i = 0; i < 3; ++i) EXPECT_NE(ring->admit(1).lease, nullptr) << i;
   EXPECT_EQ(ring->admit(1).lease, nullptr);
 }

@@ -2,19 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/fake_clock.h"
 #include "serve/live_route.h"
 
 namespace tandem {
 namespace {
-
-class HandClock final : public Clock {
- public:
-  TimePoint now() const override { return now_; }
-  void advance_ms(int ms) { now_ += std::chrono::milliseconds(ms); }
-
- private:
-  TimePoint now_ = TimePoint{} + std::chrono::hours(1);
-};
 
 class CountingSink final : public TokenSink {
  public:
@@ -49,20 +41,20 @@ struct RequestLogTest : testing::Test {
     sink->on_finish(ended);
   }
 
-  HandClock clock;
+  FakeClock clock;
   RequestLog log{clock};
   int calls = 0;
 };
 
 TEST_F(RequestLogTest, follows_a_request_from_submission_to_end) {
-  clock.advance_ms(5);
+  clock.advance(std::chrono::milliseconds(5));
   const auto sink = watch(9);
   ASSERT_EQ(log.recent().size(), 1U);
   EXPECT_EQ(log.recent()[0].submitted_ms, 5);
   EXPECT_FALSE(log.recent()[0].first_token_ms);
-  clock.advance_ms(20);
+  clock.advance(std::chrono::milliseconds(20));
   sink->on_token({});
-  clock.advance_ms(20);
+  clock.advance(std::chrono::milliseconds(20));
   sink->on_token({});
   EXPECT_EQ(log.recent()[0].first_token_ms, 25);
   EXPECT_EQ(log.recent()[0].answer_tokens, 2);

@@ -44,15 +44,19 @@ class RunningServer {
   std::thread thread_;
 };
 
+std::string post(const std::string& path, const Json& fields) {
+  const std::string body = fields.dump();
+  return fmt::format(
+      "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+      "Connection: close\r\n\r\n{}",
+      path, body.size(), body);
+}
+
 std::string chat(Json fields) {
   if (!fields.contains("messages")) {
     fields["messages"] = {{{"role", "user"}, {"content", "Tell me a short story."}}};
   }
-  const std::string body = fields.dump();
-  return fmt::format(
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-      "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
-      body.size(), body);
+  return post("/v1/chat/completions", fields);
 }
 
 struct Answer {
@@ -248,14 +252,6 @@ TEST(Server, a_scrape_answers_in_prometheus_format_or_says_that_it_cannot) {
   EXPECT_EQ(answer.status, 200);
   EXPECT_NE(answer.head.find("text/plain; version=0.0.4"), std::string::npos);
   EXPECT_NE(answer.body.find("# TYPE tandem_requests_running gauge\n"), std::string::npos);
-}
-
-std::string post(const std::string& path, const Json& fields) {
-  const std::string body = fields.dump();
-  return fmt::format(
-      "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
-      "Connection: close\r\n\r\n{}",
-      path, body.size(), body);
 }
 
 // "try again later" would never help them.
