@@ -41,11 +41,19 @@ class ConstrainedAnswerTest : public testing::Test {
     return request;
   }
 
+  Result<Grammar::Pointer> compiled_grammar(const ChatRequest& request, const Prompt& prompt) {
+    const auto source = model_->chat_grammar(request, prompt);
+    return source.and_then([&](const GrammarSource& s) { return model_->compiled(s); });
+  }
+  Result<Grammar::Pointer> compiled_text_grammar(const ResponseFormat& format) {
+    return model_->compiled(model_->text_grammar(format));
+  }
+
   std::future<Outcome> submit(const ChatRequest& request, const SamplingParams& sampling,
                               std::int64_t max_tokens = 400) {
     const auto prompt = model_->chat_format->render(request);
     EXPECT_TRUE(prompt) << prompt.error().message;
-    auto grammar = model_->chat_grammar(request, *prompt);
+    const auto grammar = compiled_grammar(request, *prompt);
     EXPECT_TRUE(grammar) << grammar.error().message;
     auto answer = std::make_shared<Answer>();
     auto promise = std::make_shared<std::promise<Outcome>>();
@@ -144,13 +152,13 @@ TEST_F(ConstrainedAnswerTest, a_length_limit_leaves_the_beginning_of_a_valid_tex
 
 TEST_F(ConstrainedAnswerTest, a_request_without_demands_has_no_constraint) {
   const ChatRequest request = ask("Hello");
-  const auto grammar = model_->chat_grammar(request, *model_->chat_format->render(request));
+  const auto grammar = compiled_grammar(request, *model_->chat_format->render(request));
   ASSERT_TRUE(grammar);
   EXPECT_EQ(*grammar, nullptr);
   EXPECT_EQ(model_->constraint(*grammar), nullptr);
-  EXPECT_EQ(*model_->text_grammar({}), nullptr);
-  EXPECT_EQ(model_->text_grammar({FormatKind::kRegex, "(", "regex"}).error().field, "regex");
-  const auto bound = model_->text_grammar({FormatKind::kRegex, "a"});
+  EXPECT_EQ(*compiled_text_grammar({}), nullptr);
+  EXPECT_EQ(compiled_text_grammar({FormatKind::kRegex, "(", "regex"}).error().field, "regex");
+  const auto bound = compiled_text_grammar({FormatKind::kRegex, "a"});
   ASSERT_TRUE(bound);
   EXPECT_NE(model_->constraint(*bound), nullptr);
 }

@@ -29,12 +29,6 @@ Result<void> load_text_side(const std::filesystem::path& folder, const ModelSpec
   return {};
 }
 
-std::string grammar_key(const AnswerShape& shape) { return "chat " + shape.key(); }
-
-std::string grammar_key(const ResponseFormat& format) {
-  return fmt::format("text {} {}", static_cast<int>(format.kind), format.source);
-}
-
 std::string folder_name(const std::filesystem::path& folder) {
   // "models/demo/" has an empty last component.
   const auto absolute = std::filesystem::weakly_canonical(folder);
@@ -66,28 +60,29 @@ AnswerStream ServedModel::answer_stream(const Prompt& prompt, const ChatRequest&
           std::move(ending)};
 }
 
-Result<Grammar::Pointer> ServedModel::chat_grammar(const ChatRequest& request,
-                                                   const Prompt& prompt) const {
-  const auto shape = TRY(answer_shape(request, prompt.start));
-  if (!shape) return nullptr;
-  return grammars->get(grammar_key(*shape), [&] {
-    return compile_answer_grammar(*shape, chat_family, *tokenizer, vocabulary);
-  });
+Result<GrammarSource> ServedModel::chat_grammar(const ChatRequest& request,
+                                                const Prompt& prompt) const {
+  auto shape = TRY(answer_shape(request, prompt.start));
+  if (!shape) return GrammarSource{};
+  std::string key = "chat " + shape->key();
+  return GrammarSource{std::move(key), [this, shape = *std::move(shape)] {
+                         return compile_answer_grammar(shape, chat_family, *tokenizer, vocabulary);
+                       }};
 }
 
-Result<Grammar::Pointer> ServedModel::text_grammar(const ResponseFormat& format) const {
-  if (format.kind == ResponseFormat::Kind::kText) return nullptr;
-  return grammars->get(grammar_key(format),
-                       [&] { return compile_text_grammar(format, vocabulary); });
+GrammarSource ServedModel::text_grammar(const ResponseFormat& format) const {
+  if (format.kind == ResponseFormat::Kind::kText) return {};
+  return {fmt::format("text {} {}", static_cast<int>(format.kind), format.source),
+          [this, format] { return compile_text_grammar(format, vocabulary); }};
 }
 
-bool ServedModel::has_chat_grammar(const ChatRequest& request, const Prompt& prompt) const {
-  const auto shape = answer_shape(request, prompt.start);
-  return !shape || !*shape || grammars->contains(grammar_key(**shape));
+Result<Grammar::Pointer> ServedModel::compiled(const GrammarSource& source) const {
+  if (source.key.empty()) return nullptr;
+  return grammars->get(source.key, source.compile);
 }
 
-bool ServedModel::has_text_grammar(const ResponseFormat& format) const {
-  return format.kind == ResponseFormat::Kind::kText || grammars->contains(grammar_key(format));
+bool ServedModel::is_compiled(const GrammarSource& source) const {
+  return source.key.empty() || grammars->contains(source.key);
 }
 
 std::unique_ptr<TokenConstraint> ServedModel::constraint(Grammar::Pointer grammar) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,12 @@ struct ServedModelOptions {
   const KernelSet* kernels = nullptr;  // nullptr: cpu_kernels()
   LoadOptions loading = {};
   EngineOptions engine = {};
+};
+
+// What an answer has to follow, not compiled yet.
+struct GrammarSource {
+  std::string key = {};  // in the cache of grammars; empty: the answer is free
+  std::function<Result<Grammar::Pointer>()> compile = nullptr;  // while the model lives
 };
 
 // Immutable after loading, thread-safe. Move-only through its pointer.
@@ -45,16 +52,15 @@ struct ServedModel {
                              const std::vector<std::string>& stop_strings,
                              AnswerEnding ending = {}) const;
 
-  // What the answer has to follow: response format, tool choice, schemas of strict tools. nullptr
-  // if it is free. Compiles, on this thread, what was not asked for lately; errors are the client's
-  // and name the field.
-  Result<Grammar::Pointer> chat_grammar(const ChatRequest& request, const Prompt& prompt) const;
+  // What the answer has to follow: response format, tool choice, schemas of strict tools. Errors,
+  // here and when it is compiled, are the client's and name the field.
+  Result<GrammarSource> chat_grammar(const ChatRequest& request, const Prompt& prompt) const;
   // The same for an answer that is text and nothing else.
-  Result<Grammar::Pointer> text_grammar(const ResponseFormat& format) const;
-  // The functions above would not compile: the answer is free, or what it has to follow was asked
-  // for lately.
-  bool has_chat_grammar(const ChatRequest& request, const Prompt& prompt) const;
-  bool has_text_grammar(const ResponseFormat& format) const;
+  GrammarSource text_grammar(const ResponseFormat& format) const;
+  // nullptr if the answer is free. Compiles, on this thread, what was not asked for lately.
+  Result<Grammar::Pointer> compiled(const GrammarSource& source) const;
+  // compiled() returns at once.
+  bool is_compiled(const GrammarSource& source) const;
   // One choice's way through a grammar; nullptr for nullptr.
   std::unique_ptr<TokenConstraint> constraint(Grammar::Pointer grammar) const;
 };

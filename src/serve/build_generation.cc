@@ -113,8 +113,7 @@ Accepted<void> add_plain_prompt(const ServeContext& context, const GenerationFie
            [&model, special, stop = fields.stop, ending] {
              return AnswerStream(make_plain_output_parser(*model.tokenizer, special), stop, ending);
            },
-       .grammar = [&model, format = fields.format] { return model.text_grammar(format); },
-       .has_grammar = [&model, format = fields.format] { return model.has_text_grammar(format); }});
+       .grammar = model.text_grammar(fields.format)});
   return {};
 }
 

@@ -37,10 +37,7 @@ Accepted<Generation> chat_generation(const ServeContext& context, const ChatRequ
   added.answer_stream = [&model, shared, stop = fields.stop, ending = chat_ending(fields)] {
     return model.answer_stream(shared->prompt, shared->chat, stop, ending);
   };
-  added.grammar = [&model, shared] { return model.chat_grammar(shared->chat, shared->prompt); };
-  added.has_grammar = [&model, shared] {
-    return model.has_chat_grammar(shared->chat, shared->prompt);
-  };
+  added.grammar = model.chat_grammar(shared->chat, shared->prompt);
   return generation;
 }
 

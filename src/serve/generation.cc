@@ -51,6 +51,16 @@ std::unique_ptr<TokenSink> choice_sink(const ServeContext& context, AnswerStream
       });
 }
 
+Result<Grammar::Pointer> grammar_of(const ServedModel& model, const Generation& generation,
+                                    const GenerationPrompt& prompt) {
+  auto grammar =
+      prompt.grammar.and_then([&](const GrammarSource& source) { return model.compiled(source); });
+  if (!grammar && generation.grammar_error != nullptr) {
+    grammar = tl::unexpected(generation.grammar_error(grammar.error()));
+  }
+  return grammar;
+}
+
 Result<RequestId> submit_choice(const ServeContext& context, const Generation& generation,
                                 const GenerationPrompt& prompt, const Grammar::Pointer& grammar,
                                 std::uint64_t seed, std::unique_ptr<TokenSink> sink) {
@@ -96,7 +106,7 @@ void start_generation(const ServeContext& context, Generation generation,
     const int prompt_index = number / generation.choices;
     const int choice = number % generation.choices;
     const GenerationPrompt& prompt = generation.prompts[static_cast<std::size_t>(prompt_index)];
-    if (choice == 0) grammar = prompt.grammar ? prompt.grammar() : nullptr;
+    if (choice == 0) grammar = grammar_of(context.model, generation, prompt);
     const auto id = grammar.and_then([&](const Grammar::Pointer& bound) {
       return submit_choice(context, generation, prompt, bound,
                            seed + static_cast<std::uint64_t>(choice),

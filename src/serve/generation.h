@@ -1,7 +1,6 @@
 // What every protocol asks of the engine: prompts, each answered by one or more choices.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,10 +25,8 @@ namespace tandem {
 struct GenerationPrompt {
   std::vector<TokenId> ids;
   std::function<AnswerStream()> answer_stream;  // makes the one of a choice
-  // Compiles what its choices have to follow; null, or a nullptr result: nothing.
-  std::function<Result<Grammar::Pointer>()> grammar = nullptr;
-  // With `grammar`: it returns at once, having nothing to compile.
-  std::function<bool()> has_grammar = nullptr;
+  // What its choices have to follow. An error is reported when the prompt is submitted.
+  Result<GrammarSource> grammar = GrammarSource{};
 };
 
 struct Generation {
@@ -52,13 +49,8 @@ struct Generation {
   std::string request_id = {};  // the client's name for the request; empty: none
   std::string request_id_field = {};
   bool stream = false;
+  Status (*grammar_error)(Status) = nullptr;  // respells errors of grammars; null: as they are
 
-  // Submitting it may take seconds, for grammars that have to be compiled first.
-  bool must_compile() const {
-    return std::any_of(prompts.begin(), prompts.end(), [](const GenerationPrompt& prompt) {
-      return prompt.grammar && !prompt.has_grammar();
-    });
-  }
   int answers() const { return static_cast<int>(prompts.size()) * choices; }
 };
 

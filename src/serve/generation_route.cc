@@ -1,21 +1,22 @@
 #include "serve/generation_route.h"
 
+#include <algorithm>
 #include <atomic>
-#include <new>
 #include <utility>
 
 #include "serve/generation_fields.h"
+#include "serve/guarded_job.h"
 #include "serve/random_bits.h"
 #include "serve/wrapped_exchange.h"
 
 namespace tandem {
 namespace {
 
+const Status kShuttingDown = {StatusCode::kUnavailable, "the server is shutting down"};
+
 Accepted<PreparedAnswer> prepared(const ServeContext& context, const Prepare& prepare,
                                   const HttpRequest& request) {
-  if (context.model.engine->draining()) {
-    return refuse({StatusCode::kUnavailable, "the server is shutting down"});
-  }
+  if (context.model.engine->draining()) return refuse(kShuttingDown);
   auto answer = prepare(context, request);
   if (!answer) return answer;
   const Generation& asked = answer->generation;
@@ -57,6 +58,13 @@ struct NamedRequest {
   std::shared_ptr<const std::atomic<bool>> client_left;
 };
 
+bool must_compile(const ServedModel& model, const Generation& generation) {
+  return std::any_of(generation.prompts.begin(), generation.prompts.end(),
+                     [&](const GenerationPrompt& prompt) {
+                       return prompt.grammar && !model.is_compiled(*prompt.grammar);
+                     });
+}
+
 void submit(const ServeContext& context, ErrorFormat error_format, NamedRequest request) {
   auto writer = request.answer.make_writer(request.exchange);
   start_generation(context, std::move(request.answer.generation), std::move(request.lease),
@@ -69,7 +77,7 @@ void submit_late(const ServeContext& context, ErrorFormat error_format, NamedReq
   const auto& deadline = request.answer.generation.deadline;
   Status why;
   if (context.model.engine->draining()) {
-    why = {StatusCode::kUnavailable, "the server is shutting down"};
+    why = kShuttingDown;
   } else if (deadline && context.clock.now() >= *deadline) {
     why = {StatusCode::kDeadlineExceeded, "the time for this request passed before it could begin"};
   } else {
@@ -77,20 +85,6 @@ void submit_late(const ServeContext& context, ErrorFormat error_format, NamedReq
   }
   request.lease = {};  // free before the client can know
   post_response(request.exchange, error_format(why));
-}
-
-// `job` with an answer for when memory is short.
-template <class Job>
-WorkerPool::Job guarded(ErrorFormat error_format, const std::shared_ptr<HttpExchange>& exchange,
-                        Job job) {
-  return WorkerPool::Job([error_format, exchange, job = std::move(job)]() mutable {
-    try {
-      job();
-    } catch (const std::bad_alloc&) {
-      post_response(exchange, error_format(Status{StatusCode::kUnavailable,
-                                                  "no memory for this request; try again later"}));
-    }
-  });
 }
 
 void run(const ServeContext& context, const Prepare& prepare, ErrorFormat error_format,
@@ -108,14 +102,14 @@ void run(const ServeContext& context, const Prepare& prepare, ErrorFormat error_
   const auto named =
       std::make_shared<HeaderExchange>(exchange, HttpHeader{"X-Request-Id", name->name});
   NamedRequest request{*std::move(answer), *std::move(lease), named, std::move(client_left)};
-  if (!request.answer.generation.must_compile()) {
+  if (!must_compile(context.model, request.answer.generation)) {
     return submit(context, error_format, std::move(request));
   }
   const bool waits = context.compilers.try_run(
-      guarded(error_format, named,
-              [&context, error_format, request = std::move(request)]() mutable {
-                submit_late(context, error_format, std::move(request));
-              }),
+      guarded_job(error_format, named,
+                  [&context, error_format, request = std::move(request)]() mutable {
+                    submit_late(context, error_format, std::move(request));
+                  }),
       kMaxWaitingGrammars);
   if (waits) return;
   post_response(named, error_format(Status{StatusCode::kResourceExhausted,
@@ -131,12 +125,12 @@ HttpHandler generation_route(const ServeContext& context, Prepare prepare,
              HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
     const auto client_left = std::make_shared<std::atomic<bool>>(false);
     exchange->on_gone([client_left] { *client_left = true; });
-    context.workers.run(guarded(error_format, exchange,
-                                [&context, &prepare, error_format, request = std::move(request),
-                                 exchange, client_left]() mutable {
-                                  run(context, prepare, error_format, std::move(request), exchange,
-                                      client_left);
-                                }));
+    context.workers.run(guarded_job(error_format, exchange,
+                                    [&context, &prepare, error_format, request = std::move(request),
+                                     exchange, client_left]() mutable {
+                                      run(context, prepare, error_format, std::move(request),
+                                          exchange, client_left);
+                                    }));
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include <latch>
 
+#include "base/fake_clock.h"
 #include "serve/fake_exchange.h"
 #include "serve/openai_error.h"
 
@@ -19,14 +20,8 @@ class NoWriter final : public AnswerWriter {
   void fail(const Status&) override {}
 };
 
-class LateClock final : public Clock {
- public:
-  TimePoint now() const override { return TimePoint() + time; }
-  std::chrono::seconds time{0};
-};
-
-// The text of a request says what its grammar is like. Each is refused once it is asked for, so
-// nothing reaches the engine.
+// The text of a request says what its grammar is like: compiled before, or one of its own. Each is
+// refused once it is asked for, so nothing reaches the engine.
 class GenerationRouteTest : public testing::Test {
  protected:
   std::shared_ptr<FakeExchange> ask(std::string body) {
@@ -51,19 +46,15 @@ class GenerationRouteTest : public testing::Test {
     PreparedAnswer answer{.generation = {}, .make_writer = [](std::shared_ptr<HttpExchange>) {
                             return std::make_unique<NoWriter>();
                           }};
+    const std::string key = request.body == "known" ? kKnown : fmt::format("{}", ++asked_);
     answer.generation.prompts.push_back(
-        {.ids = {1},
-         .answer_stream = {},
-         .grammar = [this]() -> Result<Grammar::Pointer> {
-           ++compiled_;
-           return invalid("refused");
-         },
-         .has_grammar = [has = request.body == "known"] { return has; }});
-    if (request.body == "short") answer.generation.deadline = TimePoint() + std::chrono::seconds(5);
+        {.ids = {1}, .answer_stream = {}, .grammar = GrammarSource{key, refusal_}});
+    if (request.body == "short")
+      answer.generation.deadline = clock_.now() + std::chrono::seconds(5);
     return answer;
   }
 
-  LateClock clock_;
+  FakeClock clock_;
   const SystemClock engine_clock_;
   const std::unique_ptr<ServedModel> model_ =
       load_served_model({.folder = std::filesystem::path(TANDEM_SOURCE_DIR) / "models/demo",
@@ -75,7 +66,13 @@ class GenerationRouteTest : public testing::Test {
   RequestLog log_{clock_};
   RequestRegistry registry_;
   std::latch blocked_{1};
+  static constexpr const char* kKnown = "known";
+  int asked_ = 0;  // the parsing thread's
   std::atomic<int> compiled_ = 0;
+  const std::function<Result<Grammar::Pointer>()> refusal_ = [this]() -> Result<Grammar::Pointer> {
+    ++compiled_;
+    return invalid("refused");
+  };
   std::unique_ptr<WorkerPool> workers_ = std::make_unique<WorkerPool>(1);
   std::unique_ptr<WorkerPool> compilers_ = std::make_unique<WorkerPool>(1);
   const ServeContext context_{.model = *model_,
@@ -94,6 +91,7 @@ class GenerationRouteTest : public testing::Test {
 
 TEST_F(GenerationRouteTest, a_known_grammar_does_not_wait_for_those_that_are_being_compiled) {
   block_compiler();
+  EXPECT_FALSE(model_->compiled({kKnown, refusal_}));
   const auto slow = ask("new");
   const auto fast = ask("known");
   finish_parsing();
@@ -121,7 +119,7 @@ TEST_F(GenerationRouteTest, nothing_is_compiled_for_a_request_whose_time_has_pas
   block_compiler();
   const auto late = ask("short");
   finish_parsing();
-  clock_.time = std::chrono::seconds(6);
+  clock_.advance(std::chrono::seconds(6));
   finish();
   ASSERT_TRUE(late->response);
   EXPECT_EQ(late->response->status, 408);

@@ -17,6 +17,22 @@ constexpr std::size_t kMaxAheadBytes = 64 << 10;
 // Unsent bytes beyond which a client is behind.
 constexpr std::size_t kBehindBytes = 4 << 10;
 
+// As asio takes them. It hands the kernel all that there are, so empty ones must not be among them.
+class Buffers {
+ public:
+  explicit Buffers(const OutputQueue::Parts& unread) : count_(unread.count) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      buffers_[i] = buffer(unread.parts[i].data(), unread.parts[i].size());
+    }
+  }
+  const boost::asio::const_buffer* begin() const { return buffers_.data(); }
+  const boost::asio::const_buffer* end() const { return begin() + count_; }
+
+ private:
+  std::array<boost::asio::const_buffer, OutputQueue::kMaxParts> buffers_;
+  std::size_t count_;
+};
+
 int refusal_status(const error_code& error) {
   if (error == http::error::header_limit) return 431;
   if (error == http::error::body_limit) return 413;
@@ -349,12 +365,7 @@ void HttpSession::send() {
   if (sending_ || state_ == State::kClosed || output_.empty()) return;
   sending_ = true;
   write_deadline_.set(limits_.write_timeout, shared_from_this(), &HttpSession::close);
-  const OutputQueue::Parts unread = output_.unread();
-  std::array<boost::asio::const_buffer, OutputQueue::kMaxParts> buffers;
-  for (std::size_t i = 0; i < unread.count; ++i) {
-    buffers[i] = buffer(unread.parts[i].data(), unread.parts[i].size());
-  }
-  socket_.async_write_some(buffers,
+  socket_.async_write_some(Buffers(output_.unread()),
                            [self = shared_from_this()](const error_code& error, std::size_t bytes) {
                              self->on_sent(error, bytes);
                            });

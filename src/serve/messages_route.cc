@@ -1,14 +1,13 @@
 #include "serve/messages_route.h"
 
-#include <new>
 #include <utility>
 
 #include "serve/chat_route.h"
+#include "serve/guarded_job.h"
 #include "serve/messages_error.h"
 #include "serve/messages_request.h"
 #include "serve/messages_writer.h"
 #include "serve/random_bits.h"
-#include "serve/respelling.h"
 
 namespace tandem {
 namespace {
@@ -30,14 +29,9 @@ Accepted<std::size_t> count_tokens(const ServeContext& context, const HttpReques
 }
 
 HttpResponse count_response(const ServeContext& context, const HttpRequest& http) {
-  try {
-    const auto count = count_tokens(context, http);
-    if (!count) return messages_error_format(count.error());
-    return {.body = fmt::format(R"({{"input_tokens":{}}})", *count)};
-  } catch (const std::bad_alloc&) {
-    return messages_error_format(
-        Status{StatusCode::kUnavailable, "no memory for this request; try again later"});
-  }
+  const auto count = count_tokens(context, http);
+  if (!count) return messages_error_format(count.error());
+  return {.body = fmt::format(R"({{"input_tokens":{}}})", *count)};
 }
 
 }  // namespace
@@ -47,7 +41,7 @@ Accepted<PreparedAnswer> prepare_messages(const ServeContext& context, const Htt
                                                   MessagesPurpose::kAnswer));
   auto generation = chat_generation(context, request.chat, request).map_error(respelt);
   if (!generation) return tl::unexpected(generation.error());
-  respell_grammars(*generation, messages_error);
+  generation->grammar_error = messages_error;
   const MessagesWriterOptions options{
       .head = {random_id("msg_"), context.served_name},
       .prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size()),
@@ -60,9 +54,10 @@ Accepted<PreparedAnswer> prepare_messages(const ServeContext& context, const Htt
 
 HttpHandler count_tokens_route(const ServeContext& context) {
   return [&context](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
-    context.workers.run(WorkerPool::Job([&context, request = std::move(request), exchange] {
-      post_response(exchange, count_response(context, request));
-    }));
+    context.workers.run(guarded_job(messages_error_format, exchange,
+                                    [&context, request = std::move(request), exchange] {
+                                      post_response(exchange, count_response(context, request));
+                                    }));
   };
 }
 

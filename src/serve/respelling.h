@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "serve/generation.h"
+#include "base/status.h"
 
 namespace tandem {
 
@@ -24,13 +24,4 @@ inline void replace_first(std::string& text, std::string_view from, std::string_
 }
 
 // A generation's grammars are compiled when it starts; so their errors are respelt by then.
-inline void respell_grammars(Generation& generation, Status (*respelt)(Status)) {
-  for (GenerationPrompt& prompt : generation.prompts) {
-    if (!prompt.grammar) continue;
-    prompt.grammar = [compile = std::move(prompt.grammar), respelt] {
-      return compile().map_error(respelt);
-    };
-  }
-}
-
 }  // namespace tandem

@@ -6,7 +6,6 @@
 #include "serve/chat_route.h"
 #include "serve/openai_error.h"
 #include "serve/random_bits.h"
-#include "serve/respelling.h"
 #include "serve/responses_request.h"
 #include "serve/responses_writer.h"
 
@@ -23,7 +22,7 @@ Accepted<PreparedAnswer> prepare_responses(const ServeContext& context, const Ht
   auto request = TRY(parse_responses_request(http.body, context.model.default_sampling()));
   auto generation = chat_generation(context, request.chat, request).map_error(respelt);
   if (!generation) return tl::unexpected(generation.error());
-  respell_grammars(*generation, responses_error);
+  generation->grammar_error = responses_error;
   const auto prompt_tokens = static_cast<std::int64_t>(generation->prompts[0].ids.size());
   request.chat = {};  // the answer repeats only what was set
   ResponseHead head{.id = random_id("resp_"),

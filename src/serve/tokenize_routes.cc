@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "serve/build_generation.h"
+#include "serve/guarded_job.h"
 #include "serve/json_dump.h"
 #include "serve/json_fields.h"
 #include "serve/openai_error.h"
@@ -112,8 +113,8 @@ using Convert = Accepted<std::string> (*)(const ServeContext& context, std::stri
 
 HttpHandler text_route(const ServeContext& context, Convert convert) {
   return [&context, convert](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
-    context.workers.run(
-        WorkerPool::Job([&context, convert, request = std::move(request), exchange] {
+    context.workers.run(guarded_job(
+        openai_error_format, exchange, [&context, convert, request = std::move(request), exchange] {
           HttpResponse response;
           if (!context.model.tokenizer) {
             response = error_response(400, "the model has no tokenizer, so it has no text");
