@@ -1,7 +1,6 @@
 // `tandem bench`: measurements, one subcommand each.
 #include <CLI/CLI.hpp>
 
-#include "bench_commands.h"
 #include "commands.h"
 
 namespace tandem {

@@ -19,12 +19,10 @@ void BenchModelOptions::add_to(CLI::App& command) {
 Result<BenchModel> load_bench_model(const BenchModelOptions& options) {
   BenchModel loaded;
   loaded.folder = TRY(options.model.model_folder());
-  const auto named = loaded.folder.has_filename() ? loaded.folder : loaded.folder.parent_path();
-  loaded.name = named.filename().string();
+  loaded.name = model_name(loaded.folder);
   loaded.model = TRY(Model::load(loaded.folder, options.model.chosen_precision(),
                                  options.model.kernels(), loading_progress()));
-  const Checkpoint checkpoint = TRY(Checkpoint::open(loaded.folder));
-  loaded.weight_bytes = weight_bytes(loaded.model->spec(), &checkpoint);
+  loaded.weight_bytes = weight_bytes(loaded.model->spec(), &loaded.model->weights().checkpoint);
   return loaded;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "bench_commands.h"
+#include "commands.h"
 #include "loadgen/load_run.h"
 #include "loadgen/report.h"
 #include "loadgen/target.h"

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "bench_commands.h"
 #include "bench_model.h"
+#include "commands.h"
 #include "measure/report.h"
 #include "output_file.h"
 #include "text/file.h"

@@ -8,6 +8,11 @@ class App;
 namespace tandem {
 
 void add_bench_command(CLI::App& app, int& exit_code);
+// Of `tandem bench`, whose parser is `group`.
+void add_bench_decode_command(CLI::App& group, int& exit_code);
+void add_bench_prefill_command(CLI::App& group, int& exit_code);
+void add_bench_serve_command(CLI::App& group, int& exit_code);
+
 void add_make_random_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);

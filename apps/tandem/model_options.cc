@@ -58,6 +58,11 @@ const KernelSet& ModelOptions::kernels() const {
   return backend == "ref" ? reference_kernels() : cpu_kernels();
 }
 
+std::string model_name(const std::filesystem::path& path) {
+  // "models/demo/" has an empty last component.
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 void show_progress(double share, void* label) {
   using Clock = std::chrono::steady_clock;
   static const Clock::time_point start = Clock::now();

@@ -31,6 +31,9 @@ struct ModelOptions {
   const KernelSet& kernels() const;
 };
 
+// Of a checkpoint folder, or of a configuration file.
+std::string model_name(const std::filesystem::path& path);
+
 // Shows on stderr, if that is a terminal, how far something has come once it has taken over a
 // second. `label` is a C string. One task a process.
 void show_progress(double share, void* label);

@@ -36,7 +36,7 @@ struct PlannedModel {
 Result<PlannedModel> find_model(const ModelOptions& options) {
   const std::filesystem::path path = TRY(options.model_folder());
   PlannedModel model;
-  model.name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  model.name = model_name(path);
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     const std::string text = TRY(read_small_file(path, kMaxConfigBytes));

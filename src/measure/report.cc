@@ -121,6 +121,20 @@ Json summary_json(const Summary& s) {
   return {{"median", s.median}, {"min", s.min}, {"max", s.max}};
 }
 
+Json setting_json(const std::string& bench, const Setting& setting) {
+  return {{"bench", bench},
+          {"model", setting.model},
+          {"architecture", setting.architecture},
+          {"precision", setting.precision},
+          {"backend", setting.backend},
+          {"threads", setting.threads},
+          {"processor", setting.processor},
+          {"instruction_set", setting.instruction_set},
+          {"machine",
+           {{"read_bytes_per_s", summary_json(setting.machine.read_bytes_per_s)},
+            {"fma_flop_per_s", summary_json(setting.machine.fma_flop_per_s)}}}};
+}
+
 Json work_json(const Work& work, double seconds, const MachineRates& machine) {
   const Rates rates = rates_of(work, seconds, machine);
   return {{"weight_bytes", work.weight_bytes},
@@ -190,20 +204,6 @@ std::string report_text(const StepReport& report) {
   for (const StepCase& c : report.cases) append_stages(text, c, report.setting.machine);
   append_memory(text, report);
   return text;
-}
-
-Json setting_json(const std::string& bench, const Setting& setting) {
-  return {{"bench", bench},
-          {"model", setting.model},
-          {"architecture", setting.architecture},
-          {"precision", setting.precision},
-          {"backend", setting.backend},
-          {"threads", setting.threads},
-          {"processor", setting.processor},
-          {"instruction_set", setting.instruction_set},
-          {"machine",
-           {{"read_bytes_per_s", summary_json(setting.machine.read_bytes_per_s)},
-            {"fma_flop_per_s", summary_json(setting.machine.fma_flop_per_s)}}}};
 }
 
 std::string report_json(const StepReport& report) {

@@ -18,8 +18,9 @@ namespace tandem::cpu::HWY_NAMESPACE {
 
 // y[t][n] = w[n] . x[t], an accumulator for each of Kt rows of x by Kn rows of w
 
-// AVX-512 and NEON have 32 registers, the others 16: Kt * Kn accumulators, Kt operands of x and one
-// of w have to fit.
+// Kt * Kn accumulators, Kt operands of x and one of w. They fit the 32 registers of AVX-512 and
+// NEON; of the 16 that the others have, the accumulators of 4 x 3 leave room for all but one of x,
+// which then comes from memory.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 template <int Kt>
 inline constexpr int kTileRowsOfW = Kt == 4 ? 6 : 8;
