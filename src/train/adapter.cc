@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "base/philox.h"
 #include "train/weight_walk.h"
@@ -12,9 +11,9 @@ namespace {
 
 constexpr std::string_view kAllLinear = "all-linear";
 
-bool matches(std::string_view path, std::string_view target) {
-  return path == target || (path.size() > target.size() && path.ends_with(target) &&
-                            path[path.size() - target.size() - 1] == '.');
+bool is_target(std::string_view target, std::string_view path) {
+  if (target != kAllLinear) return names_module(target, path);
+  return !path.ends_with("lm_head") && !path.ends_with("block_sparse_moe.gate");
 }
 
 // FNV-1a, to give every tensor random numbers of its own.
@@ -22,17 +21,6 @@ std::uint64_t hash(std::string_view text) {
   std::uint64_t h = 0xcbf29ce484222325u;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return h;
-}
-
-// Every projection that can have an adapter.
-std::vector<LoraModule> projections(const ModelSpec& spec, const ModelWeights& weights) {
-  std::vector<LoraModule> all;
-  const auto on_matrix = [&](const std::string& path, const WeightMatrix& weight) {
-    if (path.ends_with("embed_tokens")) return;
-    all.push_back({path, &weight, weight.inputs, weight.outputs});
-  };
-  walk_weights(spec, weights, on_matrix, [](const std::string&, const WeightVector&) {});
-  return all;
 }
 
 Result<void> check_config(const LoraConfig& config) {
@@ -46,49 +34,73 @@ Result<void> check_config(const LoraConfig& config) {
 
 }  // namespace
 
-float LoraConfig::scale() const {
+float lora_scale(float alpha, std::int64_t rank, bool rank_stabilised) {
   const auto r = static_cast<float>(rank);
   return rank_stabilised ? alpha / std::sqrt(r) : alpha / r;
+}
+
+bool names_module(std::string_view name, std::string_view path) {
+  if (!path.ends_with(name)) return false;
+  return path.size() == name.size() || path[path.size() - name.size() - 1] == '.';
+}
+
+std::vector<Projection> adaptable_projections(const ModelSpec& spec, const ModelWeights& weights) {
+  std::vector<Projection> all;
+  const auto on_matrix = [&](const std::string& path, const WeightMatrix& weight) {
+    if (!path.ends_with("embed_tokens")) all.push_back({path, &weight});
+  };
+  walk_weights(spec, weights, on_matrix, [](const std::string&, const WeightVector&) {});
+  return all;
+}
+
+template <typename T>
+LoraAdapter<T> LoraAdapter<T>::with_modules(LoraConfig config, std::vector<LoraModule> modules) {
+  LoraAdapter adapter;
+  adapter.config_ = std::move(config);
+  adapter.modules_ = std::move(modules);
+  std::int64_t size = 0;
+  for (LoraModule& m : adapter.modules_) {
+    m.a_offset = size;
+    m.b_offset = size + m.rank * m.inputs();
+    size += m.elements();
+  }
+  adapter.values_.assign(static_cast<std::size_t>(size), T(0));
+  adapter.gradients_.assign(static_cast<std::size_t>(size), T(0));
+  return adapter;
 }
 
 template <typename T>
 Result<LoraAdapter<T>> LoraAdapter<T>::create(const ModelSpec& spec, const ModelWeights& weights,
                                               const LoraConfig& config, std::uint64_t seed) {
   TRY(check_config(config));
-  LoraAdapter adapter;
-  adapter.config_ = config;
+  std::vector<LoraModule> modules;
   std::vector<bool> used(config.targets.size(), false);
-  std::int64_t size = 0;
-  for (LoraModule& module : projections(spec, weights)) {
+  for (Projection& projection : adaptable_projections(spec, weights)) {
     bool wanted = false;
     for (std::size_t i = 0; i < config.targets.size(); ++i) {
-      const std::string& target = config.targets[i];
-      const bool hit =
-          target == kAllLinear ? !module.path.ends_with("lm_head") : matches(module.path, target);
+      const bool hit = is_target(config.targets[i], projection.path);
       used[i] = used[i] || hit;
       wanted = wanted || hit;
     }
     if (!wanted) continue;
-    module.a_offset = size;
-    module.b_offset = size + config.rank * module.inputs;
-    size = module.b_offset + module.outputs * config.rank;
-    adapter.modules_.push_back(std::move(module));
+    modules.push_back({.projection = std::move(projection),
+                       .rank = config.rank,
+                       .alpha = config.alpha,
+                       .scale = lora_scale(config.alpha, config.rank, config.rank_stabilised)});
   }
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (!used[i]) {
-      return invalid("lora target '{}': no projection of this model has that name",
-                     config.targets[i]);
-    }
+    if (used[i]) continue;
+    return invalid("lora target '{}': no projection of this model has that name",
+                   config.targets[i]);
   }
-  adapter.values_.assign(static_cast<std::size_t>(size), T(0));
-  adapter.gradients_.assign(static_cast<std::size_t>(size), T(0));
-  for (const LoraModule& module : adapter.modules_) {
-    const std::uint64_t key = seed ^ hash(module.path);
-    const double bound = std::sqrt(6.0 / static_cast<double>(module.inputs + config.rank));
-    for (std::int64_t i = 0; i < config.rank * module.inputs; ++i) {
+  LoraAdapter adapter = with_modules(config, std::move(modules));
+  for (const LoraModule& m : adapter.modules_) {
+    const std::uint64_t key = seed ^ hash(m.path());
+    const double bound = std::sqrt(6.0 / static_cast<double>(m.inputs() + m.rank));
+    const Rows<T> a = adapter.a(m);
+    for (std::int64_t i = 0; i < m.rank * m.inputs(); ++i) {
       const double u = philox_uniform(key, static_cast<std::uint64_t>(i));
-      adapter.values_[static_cast<std::size_t>(module.a_offset + i)] =
-          static_cast<T>(static_cast<float>(bound * (2 * u - 1)));
+      a.data[i] = static_cast<T>(static_cast<float>(bound * (2 * u - 1)));
     }
   }
   return adapter;
@@ -102,11 +114,11 @@ void LoraAdapter<T>::clear_gradients() {
 template <typename T>
 void LoraAdapter<T>::attach_to(TrainedWeights<T>& trained) {
   for (const LoraModule& m : modules_) {
-    trained.attach(*m.weight, {.a = a(m),
-                               .b = b(m),
-                               .da = rows(gradients_, m.a_offset, config_.rank, m.inputs),
-                               .db = rows(gradients_, m.b_offset, m.outputs, config_.rank),
-                               .scale = static_cast<T>(config_.scale())});
+    trained.attach(*m.projection.weight, {.a = a(m),
+                                          .b = b(m),
+                                          .da = view(gradients_, m.a_offset, m.rank, m.inputs()),
+                                          .db = view(gradients_, m.b_offset, m.outputs(), m.rank),
+                                          .scale = static_cast<T>(m.scale)});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -19,24 +20,41 @@ struct LoraConfig {
   float alpha = 32;
   bool rank_stabilised = false;  // PEFT's use_rslora
   // A projection is adapted if its path is one of these or ends in "." and one of these.
-  // "all-linear" stands for every projection but the head.
+  // "all-linear" stands for every projection but the head and the routers.
   std::vector<std::string> targets;
-
-  float scale() const;
 };
+float lora_scale(float alpha, std::int64_t rank, bool rank_stabilised);
+
+// Whether a name of a module, full or its end, means the module at `path`.
+bool names_module(std::string_view name, std::string_view path);
+
+// One projection of a model.
+struct Projection {
+  std::string path;  // as in a checkpoint, without ".weight"
+  const WeightMatrix* weight = nullptr;
+};
+// Every projection that can be adapted: all matrices but the embedding.
+std::vector<Projection> adaptable_projections(const ModelSpec& spec, const ModelWeights& weights);
 
 // One adapted projection. Offsets count elements of the adapter's values.
 struct LoraModule {
-  std::string path;  // as in a checkpoint, without ".weight"
-  const WeightMatrix* weight = nullptr;
-  std::int64_t inputs = 0, outputs = 0;
+  Projection projection;
+  std::int64_t rank = 0;
+  float alpha = 0;
+  float scale = 0;
   std::int64_t a_offset = 0;  // [rank, inputs]
   std::int64_t b_offset = 0;  // [outputs, rank]
+
+  const std::string& path() const { return projection.path; }
+  std::int64_t inputs() const { return projection.weight->inputs; }
+  std::int64_t outputs() const { return projection.weight->outputs; }
+  std::int64_t elements() const { return rank * (inputs() + outputs()); }
 };
 
-// Values and gradients lie in two flat arrays of one layout, so that optimisers, norms and
-// checkpoints need no notion of modules. Points into a ModelWeights that outlives it and does not
-// move. Not thread-safe.
+// Values and gradients lie in two flat arrays of one layout, module after module, A before B, so
+// that optimisers, norms and checkpoints need no notion of modules. Points into a ModelWeights that
+// outlives it and does not move. Move-only in effect: views into a moved adapter stay valid, a
+// copy's are its own. Not thread-safe.
 template <typename T>
 class LoraAdapter {
  public:
@@ -45,6 +63,8 @@ class LoraAdapter {
   // matches no projection, and a rank or alpha out of range.
   static Result<LoraAdapter> create(const ModelSpec& spec, const ModelWeights& weights,
                                     const LoraConfig& config, std::uint64_t seed);
+  // Modules with everything but their offsets set; all values zero.
+  static LoraAdapter with_modules(LoraConfig config, std::vector<LoraModule> modules);
 
   const LoraConfig& config() const { return config_; }
   const std::vector<LoraModule>& modules() const { return modules_; }
@@ -54,20 +74,16 @@ class LoraAdapter {
   const std::vector<T>& gradients() const { return gradients_; }
   void clear_gradients();
 
-  Rows<T> a(const LoraModule& module) {
-    return rows(values_, module.a_offset, config_.rank, module.inputs);
-  }
-  Rows<T> b(const LoraModule& module) {
-    return rows(values_, module.b_offset, module.outputs, config_.rank);
-  }
+  Rows<T> a(const LoraModule& m) { return view(values_, m.a_offset, m.rank, m.inputs()); }
+  Rows<T> b(const LoraModule& m) { return view(values_, m.b_offset, m.outputs(), m.rank); }
 
-  // Views into this adapter, which must not move while they are used.
+  // Views into this adapter's arrays.
   void attach_to(TrainedWeights<T>& trained);
 
  private:
-  static Rows<T> rows(std::vector<T>& from, std::int64_t offset, std::int64_t count,
+  static Rows<T> view(std::vector<T>& from, std::int64_t offset, std::int64_t rows,
                       std::int64_t columns) {
-    return {from.data() + offset, count, columns, columns};
+    return {from.data() + offset, rows, columns, columns};
   }
 
   LoraConfig config_;

@@ -82,12 +82,12 @@ class ModelPassTest : public testing::TestWithParam<const char*> {
 
   // The last part of a path with, for experts, the number left out: all projections of one kind.
   static std::string kind_of(const LoraModule& module) {
-    return module.path.substr(module.path.rfind('.') + 1) +
-           (module.path.find("shared") != std::string::npos ? " shared" : "");
+    return module.path().substr(module.path().rfind('.') + 1) +
+           (module.path().find("shared") != std::string::npos ? " shared" : "");
   }
   static std::string layer_of(const LoraModule& module) {
-    const auto at = module.path.find("layers.");
-    return at == std::string::npos ? "head" : "layer " + module.path.substr(at + 7, 1);
+    const auto at = module.path().find("layers.");
+    return at == std::string::npos ? "head" : "layer " + module.path().substr(at + 7, 1);
   }
 
   std::unique_ptr<Model> model;
@@ -117,9 +117,9 @@ TEST_P(ModelPassTest, lora_gradients_against_differences_in_fp64) {
     }
   };
   for (const LoraModule& m : adapter.modules()) {
-    add_direction(kind_of(m) + " A", m.a_offset, 3 * m.inputs);
-    add_direction(kind_of(m) + " B", m.b_offset, 3 * m.outputs);
-    add_direction(layer_of(m), m.a_offset, 3 * (m.inputs + m.outputs));
+    add_direction(kind_of(m) + " A", m.a_offset, 3 * m.inputs());
+    add_direction(kind_of(m) + " B", m.b_offset, 3 * m.outputs());
+    add_direction(layer_of(m), m.a_offset, 3 * (m.inputs() + m.outputs()));
   }
   EXPECT_GE(directions.size(), 40u);
   for (const auto& [name, direction] : directions) {
@@ -167,12 +167,12 @@ TEST_P(ModelPassTest, fp32_lora_gradients_are_those_of_fp64) {
   for (const LoraModule& m : wide.modules()) {
     const auto part = [&](const auto& values) {
       const auto first = values.begin() + m.a_offset;
-      return std::vector(first, first + 3 * (m.inputs + m.outputs));
+      return std::vector(first, first + 3 * (m.inputs() + m.outputs()));
     };
     const auto expected = part(wide.gradients());
     // An expert that no token chose has no gradient.
     if (std::all_of(expected.begin(), expected.end(), [](double g) { return g == 0; })) continue;
-    EXPECT_LE(relative_error(part(narrow.gradients()), expected), kFp32Bound) << m.path;
+    EXPECT_LE(relative_error(part(narrow.gradients()), expected), kFp32Bound) << m.path();
   }
 }
 
@@ -214,14 +214,14 @@ TEST_P(ModelPassTest, a_new_adapter_changes_no_bit_and_only_b_has_a_gradient) {
   adapted.backward(random_gradients(batch.scored.size()));
   std::set<std::string> silent;
   for (const LoraModule& m : adapter->modules()) {
-    for (std::int64_t i = 0; i < 4 * m.inputs; ++i) {
-      ASSERT_EQ(adapter->gradients()[static_cast<std::size_t>(m.a_offset + i)], 0) << m.path;
+    for (std::int64_t i = 0; i < 4 * m.inputs(); ++i) {
+      ASSERT_EQ(adapter->gradients()[static_cast<std::size_t>(m.a_offset + i)], 0) << m.path();
     }
     bool moves = false;
-    for (std::int64_t i = 0; i < 4 * m.outputs; ++i) {
+    for (std::int64_t i = 0; i < 4 * m.outputs(); ++i) {
       moves = moves || adapter->gradients()[static_cast<std::size_t>(m.b_offset + i)] != 0;
     }
-    if (!moves && m.path.find("experts.") == std::string::npos) silent.insert(m.path);
+    if (!moves && m.path().find("experts.") == std::string::npos) silent.insert(m.path());
   }
   EXPECT_TRUE(silent.empty()) << *silent.begin();
 }
