@@ -15,6 +15,8 @@ namespace tandem::train {
 // specification has, in the order of the layers. `path` is the module's, without ".weight"; the
 // three convolutions are one vector, "conv1d", and a residual mix is its query. Weights is
 // ModelWeights or const ModelWeights.
+//
+// The router's correction bias is among the vectors, as "gate.e_score_correction_bias".
 template <typename Weights, typename OnMatrix, typename OnVector>
 class WeightWalk {
  public:
@@ -99,6 +101,7 @@ class WeightWalk {
   template <typename W>
   void moe(const std::string& at, const MoeSpec& spec, W& w) {
     on_matrix_(at + "gate", w.router);
+    on_vector_(at + "gate.e_score_correction_bias", w.router_bias);
     if (spec.latent) {
       on_matrix_(at + "routed_expert_down_proj", w.latent_down);
       on_matrix_(at + "routed_expert_up_proj", w.latent_up);
