@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,10 +69,11 @@ class LoraAdapter {
 
   const LoraConfig& config() const { return config_; }
   const std::vector<LoraModule>& modules() const { return modules_; }
-  std::vector<T>& values() { return values_; }
   const std::vector<T>& values() const { return values_; }
-  std::vector<T>& gradients() { return gradients_; }
   const std::vector<T>& gradients() const { return gradients_; }
+  // To be written in place: passes hold views of them.
+  std::span<T> mutable_values() { return values_; }
+  std::span<T> mutable_gradients() { return gradients_; }
   void clear_gradients();
 
   Rows<T> a(const LoraModule& m) { return view(values_, m.a_offset, m.rank, m.inputs()); }

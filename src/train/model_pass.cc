@@ -74,10 +74,11 @@ struct ModelPass<T>::State {
 
   const PackedBatch* batch = nullptr;
   float temperature = 1;
-  std::vector<KeptMatrix<T>> streams;         // [layers + 1] of [T, hidden]: what enters each layer
-  KeptMatrix<T> final_normed;                 // [T, hidden]
-  KeptMatrix<T> dstream;                      // [T, hidden]
-  std::vector<KeptMatrix<T>> bank_gradients;  // of the banked streams, oldest first
+  std::vector<KeptMatrix<T>> streams;  // [layers + 1] of [T, hidden]: what enters each layer
+  KeptMatrix<T> final_normed;          // [T, hidden]
+  KeptMatrix<T> dstream;               // [T, hidden]
+  std::vector<std::vector<std::int64_t>> expert_load;  // [layers], of the last forward
+  std::vector<KeptMatrix<T>> bank_gradients;           // of the banked streams, oldest first
 
   State(const ModelSpec& s, const ModelWeights& w, const TrainedWeights<T>& t,
         const KernelSet& kernels, Precision precision, ThreadTeam& threads)
@@ -86,7 +87,8 @@ struct ModelPass<T>::State {
         trained(t),
         team(threads),
         operators(kernels, precision, workspace, threads),
-        streams(s.layers.size() + 1) {}
+        streams(s.layers.size() + 1),
+        expert_load(s.layers.size()) {}
 
   LayerContext<T> context() {
     return {spec, operators, trained, batch->sequences, workspace, team};
@@ -126,6 +128,12 @@ struct ModelPass<T>::State {
   }
 
   LayerTape<T> layer_forward(std::size_t l, Rows<T> out);
+  void count_experts(std::size_t l, const LayerTape<T>& tape) {
+    const auto* moe = std::get_if<MoeTape<T>>(&tape.ffn);
+    if (moe == nullptr) return;
+    expert_load[l].assign(static_cast<std::size_t>(moe->logits.columns), 0);
+    for (const std::int32_t id : moe->ids) ++expert_load[l][static_cast<std::size_t>(id)];
+  }
   void layer_backward(std::size_t l, const LayerTape<T>& tape);
   void norm_backward(ConstRows<T> x, const WeightVector& weight, ConstRows<T> dy, Rows<T> dx) {
     rms_norm_backward<T>(x, weight.data(), spec.norm_eps, dy, dx, trained.gradient(weight), team);
@@ -266,7 +274,8 @@ std::vector<TokenScore> ModelPass<T>::forward(const PackedBatch& batch, float te
   const std::size_t layers = s.spec.layers.size();
   for (std::size_t l = 0; l < layers; ++l) {
     typename Workspace<T>::Frame frame(s.workspace);
-    s.layer_forward(l, s.streams[l + 1].resize(s.rows(), s.spec.hidden));
+    const LayerTape<T> tape = s.layer_forward(l, s.streams[l + 1].resize(s.rows(), s.spec.hidden));
+    s.count_experts(l, tape);
   }
   typename Workspace<T>::Frame frame(s.workspace);
   s.operators.rms_norm(s.mix(layers, s.streams.back().view(), s.weights.output_mix),
@@ -278,6 +287,11 @@ std::vector<TokenScore> ModelPass<T>::forward(const PackedBatch& batch, float te
     score_tokens<T>(logits, targets, temperature, std::span(scores).subspan(first, count));
   });
   return scores;
+}
+
+template <typename T>
+const std::vector<std::int64_t>& ModelPass<T>::expert_load(std::size_t layer) const {
+  return state_->expert_load.at(layer);
 }
 
 template <typename T>

@@ -52,6 +52,10 @@ class ModelPass {
   // has to stay until then.
   std::vector<TokenScore> forward(const PackedBatch& batch, float temperature);
 
+  // How often each expert of a layer was chosen in the last forward, [experts]; empty for a layer
+  // without any.
+  const std::vector<std::int64_t>& expert_load(std::size_t layer) const;
+
   // Adds the gradients of sum_i <gradients[i], scores[i]> of the last forward.
   void backward(std::span<const TokenScoreGradient> gradients);
 

@@ -125,7 +125,7 @@ TEST_P(ModelPassTest, lora_gradients_against_differences_in_fp64) {
   for (const auto& [name, direction] : directions) {
     const auto loss_at = [&](double step) {
       for (std::size_t i = 0; i < kept.size(); ++i) {
-        adapter.values()[i] = kept[i] + step * direction[i];
+        adapter.mutable_values()[i] = kept[i] + step * direction[i];
       }
       return weighted(double_pass.forward(batch, 0.8f), weights);
     };

@@ -37,7 +37,8 @@ void AdamW::step(std::span<float> values, std::span<const float> gradients, floa
     m = config_.beta1 * m + (1 - config_.beta1) * g;
     v = config_.beta2 * v + (1 - config_.beta2) * g * g;
     const float move = m / first_share / (std::sqrt(v / second_share) + config_.epsilon);
-    values[i] -= rate * (move + config_.weight_decay * values[i]);
+    const float decay = i < config_.decayed ? config_.weight_decay : 0;
+    values[i] -= rate * (move + decay * values[i]);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ struct AdamWConfig {
   float beta2 = 0.98f;
   float epsilon = 1e-8f;
   float weight_decay = 0;  // decoupled: values shrink by rate * weight_decay a step
+  // Only the first so many values decay: matrices, not norms.
+  std::size_t decayed = std::numeric_limits<std::size_t>::max();
 };
 
 // Moments of the gradients and the number of steps taken; all that a resumed run needs.

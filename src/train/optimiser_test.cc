@@ -38,6 +38,13 @@ TEST(AdamWTest, a_zero_gradient_moves_nothing) {
   EXPECT_EQ(values, kept);
 }
 
+TEST(AdamWTest, only_the_first_values_decay) {
+  AdamW optimiser({.weight_decay = 0.5f, .decayed = 1}, 2);
+  std::vector<float> values = {1, 1};
+  optimiser.step(values, std::vector<float>(2), 0.5f);
+  EXPECT_EQ(values, (std::vector<float>{0.75f, 1}));
+}
+
 TEST(AdamWTest, a_restored_state_goes_on_bit_for_bit) {
   std::vector<float> through = {1, 2}, resumed;
   AdamW one({}, 2);

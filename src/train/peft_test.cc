@@ -33,7 +33,7 @@ LoraAdapter<float> filled_adapter(const LoadedModel& model, LoraConfig config) {
   auto adapter = LoraAdapter<float>::create(model.spec, model.weights, config, 3);
   EXPECT_TRUE(adapter) << adapter.error().message;
   RandomNumbers random(4);
-  for (float& value : adapter->values()) value = static_cast<float>(random.next());
+  for (float& value : adapter->mutable_values()) value = static_cast<float>(random.next());
   return *std::move(adapter);
 }
 

@@ -1,12 +1,15 @@
 #include "train/products.h"
 
 #include <algorithm>
+#include <functional>
+
+#include "train/products_fp32.h"
 
 namespace tandem::train {
 namespace {
 
-constexpr std::int64_t kTileRows = 4;
-constexpr std::int64_t kTileColumns = 16;
+// A range for another thread has at least so many multiply-adds, about ten microseconds of them.
+constexpr double kMinTaskTerms = 200'000;
 
 // a(m, k) = data[m * row_stride + k * step]: a matrix or its transpose.
 template <typename T>
@@ -16,58 +19,42 @@ struct LeftOperand {
   std::int64_t step;
 };
 
-// c[rows, columns] += a[rows, depth] b[depth, columns] for one tile, sums kept in registers.
-template <typename T>
-void full_tile(LeftOperand<T> a, std::int64_t depth, const T* b, std::int64_t b_stride, T* c,
-               std::int64_t c_stride) {
-  T sum[kTileRows][kTileColumns];
-  for (std::int64_t m = 0; m < kTileRows; ++m) {
-    std::copy_n(c + m * c_stride, kTileColumns, sum[m]);
-  }
-  for (std::int64_t k = 0; k < depth; ++k) {
-    const T* row = b + k * b_stride;
-    for (std::int64_t m = 0; m < kTileRows; ++m) {
-      const T factor = a.data[m * a.row_stride + k * a.step];
-      for (std::int64_t n = 0; n < kTileColumns; ++n) sum[m][n] += factor * row[n];
-    }
-  }
-  for (std::int64_t m = 0; m < kTileRows; ++m) {
-    std::copy_n(sum[m], kTileColumns, c + m * c_stride);
-  }
+void add_rows(LeftOperand<float> a, std::int64_t depth, ConstRows<float> b, Rows<float> c) {
+  add_product_fp32({.a = a.data,
+                    .a_row = a.row_stride,
+                    .a_step = a.step,
+                    .b = b.data,
+                    .b_row = b.stride,
+                    .c = c.data,
+                    .c_row = c.stride,
+                    .rows = c.rows,
+                    .columns = c.columns,
+                    .depth = depth});
 }
 
-template <typename T>
-void edge_tile(LeftOperand<T> a, std::int64_t rows, std::int64_t columns, std::int64_t depth,
-               const T* b, std::int64_t b_stride, T* c, std::int64_t c_stride) {
-  for (std::int64_t m = 0; m < rows; ++m) {
+void add_rows(LeftOperand<double> a, std::int64_t depth, ConstRows<double> b, Rows<double> c) {
+  for (std::int64_t m = 0; m < c.rows; ++m) {
     for (std::int64_t k = 0; k < depth; ++k) {
-      const T factor = a.data[m * a.row_stride + k * a.step];
-      for (std::int64_t n = 0; n < columns; ++n) {
-        c[m * c_stride + n] += factor * b[k * b_stride + n];
-      }
+      const double factor = a.data[m * a.row_stride + k * a.step];
+      const double* from = b.row(k);
+      double* to = c.row(m);
+      for (std::int64_t n = 0; n < c.columns; ++n) to[n] += factor * from[n];
     }
   }
 }
 
+// c[rows, columns] += a[rows, depth] b[depth, columns]
 template <typename T>
 void add_product(LeftOperand<T> a, std::int64_t depth, ConstRows<T> b, Rows<T> c,
                  ThreadTeam& team) {
-  const std::int64_t tiles = (c.rows + kTileRows - 1) / kTileRows;
-  team.parallel_for(tiles, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tile = begin; tile < end; ++tile) {
-      const std::int64_t first = tile * kTileRows;
-      const std::int64_t rows = std::min(kTileRows, c.rows - first);
-      const LeftOperand<T> part{a.data + first * a.row_stride, a.row_stride, a.step};
-      for (std::int64_t n = 0; n < c.columns; n += kTileColumns) {
-        const std::int64_t columns = std::min(kTileColumns, c.columns - n);
-        if (rows == kTileRows && columns == kTileColumns) {
-          full_tile(part, depth, b.data + n, b.stride, c.row(first) + n, c.stride);
-        } else {
-          edge_tile(part, rows, columns, depth, b.data + n, b.stride, c.row(first) + n, c.stride);
-        }
-      }
-    }
-  });
+  if (c.rows == 0) return;
+  const double row_terms = static_cast<double>(std::max<std::int64_t>(depth * c.columns, 1));
+  const std::int64_t grain = static_cast<std::int64_t>(kMinTaskTerms / row_terms) + 1;
+  const auto body = [&](std::int64_t begin, std::int64_t end) {
+    add_rows({a.data + begin * a.row_stride, a.row_stride, a.step}, depth, b,
+             {c.row(begin), end - begin, c.columns, c.stride});
+  };
+  team.parallel_for(c.rows, grain, std::cref(body));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,11 @@ class TrainableWeights {
   // Values before this one are of matrices.
   std::size_t matrix_values() const { return matrix_values_; }
 
-  std::vector<float>& values() { return values_; }
   const std::vector<float>& values() const { return values_; }
-  std::vector<T>& gradients() { return gradients_; }
+  const std::vector<T>& gradients() const { return gradients_; }
+  // To be written in place: the model's matrices point into the values.
+  std::span<float> mutable_values() { return values_; }
+  std::span<T> mutable_gradients() { return gradients_; }
   void clear_gradients();
 
   // After every change of `values`.

@@ -107,7 +107,7 @@ TEST_P(TrainableWeightsTest, every_gradient_against_differences) {
     }
     const auto moved_loss = [&](float sign) {
       for (std::size_t i = 0; i < elements.size(); ++i) {
-        model.values()[elements[i]] = kept[elements[i]] + sign * directions[i];
+        model.mutable_values()[elements[i]] = kept[elements[i]] + sign * directions[i];
       }
       return loss();
     };
@@ -119,7 +119,7 @@ TEST_P(TrainableWeightsTest, every_gradient_against_differences) {
       analytic -= model.gradients()[i] * model.values()[i];
       squares += model.gradients()[i] * model.gradients()[i];
     }
-    model.values() = kept;
+    std::copy(kept.begin(), kept.end(), model.mutable_values().begin());
     EXPECT_LE(std::fabs(analytic - (above - below)), bound * 2 * step * std::sqrt(squares))
         << kind << ": " << analytic << " " << above - below;
   }
@@ -129,7 +129,7 @@ TEST_P(TrainableWeightsTest, every_gradient_against_differences) {
 TEST_P(TrainableWeightsTest, a_saved_checkpoint_is_the_model) {
   TrainableWeights<float> model(spec, load());
   RandomNumbers random(3);
-  for (float& value : model.values()) value *= static_cast<float>(1 + 0.01 * random.next());
+  for (float& value : model.mutable_values()) value *= static_cast<float>(1 + 0.01 * random.next());
   model.refresh();
   TempFolder folder;
   const std::string config = read_text(golden(GetParam()) / "config.json");
