@@ -14,6 +14,7 @@ build=(
   ca-certificates cmake g++ make ninja-build
   libboost1.81-dev libboost-url1.81-dev  # never libboost-dev: another version
   libcli11-dev libexpected-dev libfmt-dev libhwy-dev libpcre2-dev libspdlog-dev
+  libtomlplusplus-dev
   nlohmann-json3-dev prometheus-cpp-dev
 )
 test_only=(clang-14 libclang-rt-14-dev libgtest-dev librapidcheck-dev python3)

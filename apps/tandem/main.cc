@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   tandem::add_plan_command(app, exit_code);
   tandem::add_run_command(app, exit_code);
   tandem::add_serve_command(app, exit_code);
+  tandem::add_train_command(app, exit_code);
   tandem::add_verify_command(app, exit_code);
   try {
     app.parse(argc, argv);

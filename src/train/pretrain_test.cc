@@ -94,6 +94,34 @@ TEST_F(PretrainTest, resumes_bit_for_bit) {
   EXPECT_TRUE(resumed->trainer.state() == through->trainer.state());
 }
 
+// After a step an expert that was chosen more than its share is less likely to be chosen.
+TEST_F(PretrainTest, the_correction_bias_works_against_the_load) {
+  const auto one = run();
+  PackedBatch batch;
+  for (std::uint64_t i = 0; i < 8; ++i) Run::stream(i, batch);
+  const TrainedWeights<float> nothing;
+  ModelPass<float> pass(spec, one->weights.weights(), nothing, cpu_kernels(), Precision::kExact,
+                        one->team);
+  pass.forward(batch, 1);
+  std::vector<float> before;
+  const auto bias = [&](std::size_t layer, std::size_t expert) {
+    return std::get<MoeWeights>(one->weights.weights().layers[layer].ffn).router_bias[expert];
+  };
+  for (std::size_t l = 0; l < 2; ++l) {
+    for (std::size_t e = 0; e < 4; ++e) before.push_back(bias(l, e));
+  }
+  one->advance(1);
+  for (std::size_t l = 0; l < 2; ++l) {
+    const auto& load = pass.expert_load(l);
+    const auto share = static_cast<double>(batch.tokens.size()) * 2 / 4;
+    for (std::size_t e = 0; e < 4; ++e) {
+      const auto above = static_cast<double>(load[e]) - share;
+      const float moved = bias(l, e) - before[l * 4 + e];
+      EXPECT_NEAR(moved, above == 0 ? 0 : above > 0 ? -1e-3f : 1e-3f, 1e-6f) << l << " " << e;
+    }
+  }
+}
+
 TEST_F(PretrainTest, a_gradient_that_is_not_finite_moves_nothing) {
   const auto one = run();
   one->advance(2);

@@ -120,6 +120,7 @@ TEST_P(PolicyTrainerTest, micro_batches_and_threads_change_no_bit) {
   PolicyTrainerConfig config;
   config.objective.kl_coefficient = 0.1;
   config.objective.entropy_coefficient = 0.01;
+  config.aggregation = LossAggregation::kSampleMean;  // samples weigh differently
   Run together(*this, config, team);
   config.micro_batch_rows = 12;
   ThreadTeam one(1);

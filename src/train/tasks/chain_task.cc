@@ -154,8 +154,6 @@ ChainExample chain_example(const ChainTaskConfig& config, std::uint64_t seed, st
 }
 
 double chain_reward(const ChainPrompt& prompt, std::span<const TokenId> tokens) {
-  if (tokens.empty() || tokens.back() != ChainVocabulary::kEnd) return 0;
-  if (std::count(tokens.begin(), tokens.end(), ChainVocabulary::kBox) != 1) return 0;
   const auto box = std::find(tokens.begin(), tokens.end(), ChainVocabulary::kBox);
   std::vector<TokenId> expected = {ChainVocabulary::kBox};
   append(expected, std::to_string(prompt.answer()) + "}");
