@@ -43,6 +43,9 @@ class TrainRunTest : public testing::Test {
     config.reinforce.rollouts = rollouts;
     config.reinforce.prompts = 2;
     config.reinforce.samples = 3;
+    // A base that knows nothing earns nothing; entropy gives the adapter something to learn.
+    config.reinforce.trainer.objective.entropy_coefficient = 0.1;
+    config.reinforce.trainer.rate = {.peak = 1e-2f};
     return config;
   }
   std::vector<std::string> run(const TrainConfig& config) {
@@ -127,6 +130,7 @@ TEST_F(TrainRunTest, stopped_reinforcement_goes_on_bit_for_bit) {
     EXPECT_LE(through.back().at(name), 1e-4) << name;
   }
   EXPECT_EQ(through[0].at("train/train_rollout_logprob_max_diff"), 0) << "B is zero";
+  EXPECT_GT(through[4].at("train/train_rollout_logprob_max_diff"), 0) << "B is not";
   EXPECT_EQ(read_text(folder_ / "stopped" / "adapter" / kPeftTensorFile),
             read_text(folder_ / "through" / "adapter" / kPeftTensorFile));
 
