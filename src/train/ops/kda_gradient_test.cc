@@ -183,6 +183,23 @@ TEST_F(KdaGradients, chunked_equals_recurrent) {
   }
 }
 
+// What is kept from head to head does not reach the next one, whatever their sizes.
+TEST_F(KdaGradients, heads_of_any_size_follow_each_other) {
+  ThreadTeam one(1);
+  for (const std::int64_t d : {6, 16, 5, 12}) {
+    const DeltaRuleShape shape{.heads = 1, .head_dim = d};
+    const std::vector<PackedSequence> sequences = {{0, 37}};
+    const auto in = random_inputs<double>(random, 37, shape, 0.2);
+    const auto r = random.matrix<double>(37, d, 1);
+    DeltaRuleValues<double> recurrent(37, shape), chunked(37, shape);
+    delta_rule_backward_recurrent<double>(shape, in.const_rows(), sequences, r.view(),
+                                          recurrent.rows(), one);
+    delta_rule_backward_chunked<double>(shape, in.const_rows(), sequences, r.view(), chunked.rows(),
+                                        one);
+    EXPECT_LE(relative_error(chunked.joined(), recurrent.joined()), 1e-12) << d;
+  }
+}
+
 TEST_F(KdaGradients, forward_values_are_those_of_the_reference_kernels) {
   const std::int64_t rows = 40, heads = 2, d = 8, inner = heads * d;
   const DeltaRuleShape shape{heads, d};
