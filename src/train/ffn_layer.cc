@@ -146,9 +146,38 @@ void expert_backward(const LayerContext<T>& context, const MoeSpec& spec,
 
 }  // namespace
 
+namespace {
+
+RouterShape router_shape(const MoeSpec& spec, const MoeWeights& weights) {
+  return {.bias = weights.router_bias.data(),
+          .top_k = spec.top_k,
+          .renormalize = spec.renormalize,
+          .bias_in_weights = spec.bias_in_weights,
+          .scaling = spec.scaling};
+}
+
+// Puts recorded experts in the place of the router's choice. Rows where they are the same keep
+// every bit.
+template <typename T>
+void replay_routes(const MoeSpec& spec, const MoeWeights& weights, const std::int32_t* replayed,
+                   MoeTape<T>& tape) {
+  const RouterShape shape = router_shape(spec, weights);
+  for (std::int64_t t = 0; t < tape.logits.rows; ++t) {
+    const std::int32_t* recorded = replayed + t * spec.top_k;
+    std::int32_t* chosen = tape.ids.data() + t * spec.top_k;
+    if (recorded[0] < 0 || std::equal(recorded, recorded + spec.top_k, chosen)) continue;
+    std::copy_n(recorded, spec.top_k, chosen);
+    router_weights<T>(shape, {tape.logits.row(t), 1, spec.experts, spec.experts}, chosen,
+                      {tape.weights.row(t), 1, spec.top_k, spec.top_k});
+  }
+}
+
+}  // namespace
+
 template <typename T>
 MoeTape<T> moe_forward(const LayerContext<T>& context, const MoeSpec& spec,
-                       const MoeWeights& weights, ConstRows<T> x, Rows<T> y) {
+                       const MoeWeights& weights, const std::int32_t* replayed, ConstRows<T> x,
+                       Rows<T> y) {
   Workspace<T>& workspace = context.workspace;
   MoeTape<T> tape;
   tape.logits = context.project(x, weights.router);
@@ -156,6 +185,7 @@ MoeTape<T> moe_forward(const LayerContext<T>& context, const MoeSpec& spec,
   tape.weights = workspace.take(x.rows, spec.top_k);
   context.operators.router(spec, weights.router_bias.data(), tape.logits, tape.ids.data(),
                            tape.weights);
+  if (replayed != nullptr) replay_routes(spec, weights, replayed, tape);
   if (spec.latent) {
     tape.input = context.project(x, weights.latent_down);
   } else {
@@ -214,12 +244,8 @@ void moe_backward(const LayerContext<T>& context, const MoeSpec& spec, const Moe
 
   // The choice is frozen with the router; its weights' dependence on x is not.
   const Rows<T> dlogits = workspace.zeros(x.rows, spec.experts);
-  router_weights_backward<T>({.bias = weights.router_bias.data(),
-                              .top_k = spec.top_k,
-                              .renormalize = spec.renormalize,
-                              .bias_in_weights = spec.bias_in_weights,
-                              .scaling = spec.scaling},
-                             tape.logits, tape.ids.data(), dweights, dlogits);
+  router_weights_backward<T>(router_shape(spec, weights), tape.logits, tape.ids.data(), dweights,
+                             dlogits);
   context.project_backward(x, weights.router, dlogits, dx);
 }
 
@@ -229,7 +255,7 @@ void moe_backward(const LayerContext<T>& context, const MoeSpec& spec, const Moe
   template void ffn_backward(const LayerContext<T>&, const FfnWeights&, const FfnTape<T>&,   \
                              ConstRows<T>, ConstRows<T>, Rows<T>);                           \
   template MoeTape<T> moe_forward(const LayerContext<T>&, const MoeSpec&, const MoeWeights&, \
-                                  ConstRows<T>, Rows<T>);                                    \
+                                  const std::int32_t*, ConstRows<T>, Rows<T>);               \
   template void moe_backward(const LayerContext<T>&, const MoeSpec&, const MoeWeights&,      \
                              const MoeTape<T>&, ConstRows<T>, ConstRows<T>, Rows<T>);
 INSTANTIATE(float)

@@ -65,9 +65,11 @@ struct MoeTape {
   Rows<T> normed;                 // [T, width]; `combined` itself without a latent norm
   FfnTape<T> shared;
 };
+// `replayed` [T, top_k] or nullptr: model_pass.h, RecordedRoutes.
 template <typename T>
 MoeTape<T> moe_forward(const LayerContext<T>& context, const MoeSpec& spec,
-                       const MoeWeights& weights, ConstRows<T> x, Rows<T> y);
+                       const MoeWeights& weights, const std::int32_t* replayed, ConstRows<T> x,
+                       Rows<T> y);
 template <typename T>
 void moe_backward(const LayerContext<T>& context, const MoeSpec& spec, const MoeWeights& weights,
                   const MoeTape<T>& tape, ConstRows<T> x, ConstRows<T> dy, Rows<T> dx);

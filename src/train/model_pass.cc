@@ -78,6 +78,7 @@ struct ModelPass<T>::State {
   KeptMatrix<T> final_normed;          // [T, hidden]
   KeptMatrix<T> dstream;               // [T, hidden]
   std::vector<std::vector<std::int64_t>> expert_load;  // [layers], of the last forward
+  RecordedRoutes routes;                               // likewise
   std::vector<KeptMatrix<T>> bank_gradients;           // of the banked streams, oldest first
 
   State(const ModelSpec& s, const ModelWeights& w, const TrainedWeights<T>& t,
@@ -88,7 +89,8 @@ struct ModelPass<T>::State {
         team(threads),
         operators(kernels, precision, workspace, threads),
         streams(s.layers.size() + 1),
-        expert_load(s.layers.size()) {}
+        expert_load(s.layers.size()),
+        routes(s.layers.size()) {}
 
   LayerContext<T> context() {
     return {spec, operators, trained, batch->sequences, workspace, team};
@@ -127,10 +129,18 @@ struct ModelPass<T>::State {
                              trained.gradient(query), team);
   }
 
+  const std::int32_t* recorded_routes(std::size_t l, const MoeSpec& moe) const {
+    if (batch->routes.empty()) return nullptr;
+    const auto wanted = static_cast<std::size_t>(rows() * moe.top_k);
+    CHECK(batch->routes[l].size() == wanted, "{} recorded experts of layer {} for {}",
+          batch->routes[l].size(), l, wanted);
+    return batch->routes[l].data();
+  }
   LayerTape<T> layer_forward(std::size_t l, Rows<T> out);
-  void count_experts(std::size_t l, const LayerTape<T>& tape) {
+  void record_experts(std::size_t l, const LayerTape<T>& tape) {
     const auto* moe = std::get_if<MoeTape<T>>(&tape.ffn);
     if (moe == nullptr) return;
+    routes[l] = moe->ids;
     expert_load[l].assign(static_cast<std::size_t>(moe->logits.columns), 0);
     for (const std::int32_t id : moe->ids) ++expert_load[l][static_cast<std::size_t>(id)];
   }
@@ -173,7 +183,9 @@ LayerTape<T> ModelPass<T>::State::layer_forward(std::size_t l, Rows<T> out) {
   tape.ffn_normed = fresh();
   operators.rms_norm(tape.ffn_mixed, w.ffn_norm.data(), spec.norm_eps, tape.ffn_normed);
   if (const auto* moe = std::get_if<MoeSpec>(&layer.ffn)) {
-    tape.ffn = moe_forward<T>(ctx, *moe, std::get<MoeWeights>(w.ffn), tape.ffn_normed, out);
+    const std::int32_t* replayed = recorded_routes(l, *moe);
+    tape.ffn =
+        moe_forward<T>(ctx, *moe, std::get<MoeWeights>(w.ffn), replayed, tape.ffn_normed, out);
   } else {
     tape.ffn = ffn_forward<T>(ctx, std::get<FfnWeights>(w.ffn), tape.ffn_normed, out);
   }
@@ -267,6 +279,8 @@ ModelPass<T>::~ModelPass() = default;
 template <typename T>
 std::vector<TokenScore> ModelPass<T>::forward(const PackedBatch& batch, float temperature) {
   State& s = *state_;
+  CHECK(batch.routes.empty() || batch.routes.size() == s.spec.layers.size(),
+        "routes of {} layers for {}", batch.routes.size(), s.spec.layers.size());
   s.batch = &batch;
   s.temperature = temperature;
   s.operators.embed(s.weights.embedding, batch.tokens,
@@ -275,7 +289,7 @@ std::vector<TokenScore> ModelPass<T>::forward(const PackedBatch& batch, float te
   for (std::size_t l = 0; l < layers; ++l) {
     typename Workspace<T>::Frame frame(s.workspace);
     const LayerTape<T> tape = s.layer_forward(l, s.streams[l + 1].resize(s.rows(), s.spec.hidden));
-    s.count_experts(l, tape);
+    s.record_experts(l, tape);
   }
   typename Workspace<T>::Frame frame(s.workspace);
   s.operators.rms_norm(s.mix(layers, s.streams.back().view(), s.weights.output_mix),
@@ -292,6 +306,11 @@ std::vector<TokenScore> ModelPass<T>::forward(const PackedBatch& batch, float te
 template <typename T>
 const std::vector<std::int64_t>& ModelPass<T>::expert_load(std::size_t layer) const {
   return state_->expert_load.at(layer);
+}
+
+template <typename T>
+const RecordedRoutes& ModelPass<T>::routes() const {
+  return state_->routes;
 }
 
 template <typename T>

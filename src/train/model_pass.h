@@ -26,11 +26,18 @@ struct ScoredRow {
   TokenId target = 0;
 };
 
+// Experts to use instead of the routers' own choice, as they were recorded when tokens were drawn:
+// for each layer [rows, top_k] ids, or nothing for a layer without experts. A row that begins with
+// kNoRoute has no record. Weights still come from the trainer's own logits.
+using RecordedRoutes = std::vector<std::vector<std::int32_t>>;
+inline constexpr std::int32_t kNoRoute = -1;
+
 // Sequences one after the other. A result for a sequence does not depend on its neighbours.
 struct PackedBatch {
   std::vector<TokenId> tokens;
   std::vector<PackedSequence> sequences;  // they tile `tokens`
   std::vector<ScoredRow> scored;          // ascending rows
+  RecordedRoutes routes;                  // empty, or one entry a layer
 
   // Appends a sequence that is scored from token `first_scored` >= 1 on (a prompt's length); the
   // last token is a target only, so the sequence takes tokens.size() - 1 rows. At least 2 tokens.
@@ -55,6 +62,9 @@ class ModelPass {
   // How often each expert of a layer was chosen in the last forward, [experts]; empty for a layer
   // without any.
   const std::vector<std::int64_t>& expert_load(std::size_t layer) const;
+
+  // The experts of the last forward, for a later replay.
+  const RecordedRoutes& routes() const;
 
   // Adds the gradients of sum_i <gradients[i], scores[i]> of the last forward.
   void backward(std::span<const TokenScoreGradient> gradients);

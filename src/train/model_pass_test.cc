@@ -195,6 +195,25 @@ TEST_P(ModelPassTest, log_probs_are_the_engines_bit_for_bit) {
   }
 }
 
+// The same in default precision, where windows and latent rows are bf16 and the delta rule runs in
+// chunks: equal to a forward pass over the whole sequence.
+TEST_P(ModelPassTest, default_precision_is_the_engines_too) {
+  const auto fast = load_model(std::string("tests/data/golden/") + GetParam(), Precision::kDefault);
+  const auto tokens = random_tokens(3, 21);
+  TestSequence sequence(*fast, 16);
+  const Matrix logits = run_chunks(*fast, team, sequence, std::span(tokens).first(20), {20});
+  const TrainedWeights<float> nothing;
+  ModelPass<float> float_pass(fast->spec(), fast->weights(), nothing, cpu_kernels(),
+                              Precision::kDefault, team);
+  const PackedBatch batch = small_batch();
+  const auto scores = float_pass.forward(batch, 1);
+  for (std::size_t i = 0; i < 20; ++i) {
+    const auto row = std::span(logits.row(static_cast<std::int64_t>(i)),
+                               static_cast<std::size_t>(logits.columns));
+    EXPECT_EQ(static_cast<float>(scores[7 + i].log_prob), log_prob(row, tokens[i + 1])) << i;
+  }
+}
+
 // rl.md, I-9 and I-11: with B = 0 nothing changes and A has no gradient, B has one.
 TEST_P(ModelPassTest, a_new_adapter_changes_no_bit_and_only_b_has_a_gradient) {
   auto adapter = LoraAdapter<float>::create(model->spec(), model->weights(),
@@ -255,6 +274,77 @@ TEST_P(ModelPassTest, packed_gradients_are_those_of_each_sequence_bit_for_bit) {
     first += alone_scores.size();
   }
   EXPECT_EQ(together.gradients(), apart.gradients());
+}
+
+// rl.md, I-18: replaying the router's own choice changes no bit of scores and gradients.
+TEST_P(ModelPassTest, replaying_the_own_routes_changes_no_bit) {
+  auto plain = trained_adapter<float>();
+  auto replaying = trained_adapter<float>();
+  TrainedWeights<float> plain_trained, replaying_trained;
+  plain.attach_to(plain_trained);
+  replaying.attach_to(replaying_trained);
+  PackedBatch batch = small_batch();
+  const auto weights = random_gradients(batch.scored.size());
+  auto plain_pass = pass(plain_trained, team);
+  const auto scores = plain_pass.forward(batch, 1);
+  plain_pass.backward(weights);
+  PackedBatch recorded = batch;
+  recorded.routes = plain_pass.routes();
+  auto replaying_pass = pass(replaying_trained, team);
+  const auto replayed = replaying_pass.forward(recorded, 1);
+  replaying_pass.backward(weights);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    EXPECT_EQ(replayed[i].log_prob, scores[i].log_prob);
+  }
+  EXPECT_EQ(replaying.gradients(), plain.gradients());
+}
+
+// Experts that the router would not choose again are used where they are recorded, and gradients
+// reach the router's weights of exactly these.
+TEST_P(ModelPassTest, foreign_routes_are_followed_and_differentiated) {
+  auto adapter = trained_adapter<double>();
+  TrainedWeights<double> trained;
+  adapter.attach_to(trained);
+  auto double_pass = pass(trained, team);
+  PackedBatch batch = small_batch();
+  const auto weights = random_gradients(batch.scored.size());
+  const double own = weighted(double_pass.forward(batch, 1), weights);
+  batch.routes = double_pass.routes();
+  for (std::size_t l = 0; l < batch.routes.size(); ++l) {
+    const auto* moe = std::get_if<MoeSpec>(&model->spec().layers[l].ffn);
+    if (moe == nullptr) continue;
+    const auto top_k = static_cast<std::size_t>(moe->top_k);
+    for (std::size_t i = 0; i < batch.routes[l].size(); ++i) {
+      // Every third row has no record, the others the next experts in turn.
+      const bool recorded = i / top_k % 3 != 0;
+      std::int32_t& id = batch.routes[l][i];
+      id = recorded ? (id + 1) % static_cast<std::int32_t>(moe->experts) : kNoRoute;
+    }
+  }
+  const double foreign = weighted(double_pass.forward(batch, 1), weights);
+  EXPECT_GT(std::fabs(foreign - own), 1e-3);
+  double_pass.backward(weights);
+  const std::vector<double> kept = adapter.values();
+  RandomNumbers random(29);
+  const std::vector<double> direction =
+      random.vector<double>(static_cast<std::int64_t>(kept.size()), 1);
+  const auto loss_at = [&](double step) {
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      adapter.mutable_values()[i] = kept[i] + step * direction[i];
+    }
+    return weighted(double_pass.forward(batch, 1), weights);
+  };
+  const double h = 2e-8;
+  const double numeric = (loss_at(h) - loss_at(-h)) / (2 * h);
+  double analytic = 0, squares = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    analytic += adapter.gradients()[i] * direction[i];
+    squares += adapter.gradients()[i] * adapter.gradients()[i];
+  }
+  EXPECT_LE(std::fabs(analytic - numeric), 1e-5 * std::sqrt(squares));
+  const std::size_t moe_layers = static_cast<std::size_t>(std::count_if(
+      batch.routes.begin(), batch.routes.end(), [](const auto& r) { return !r.empty(); }));
+  EXPECT_EQ(moe_layers, model->spec().layers.size() - 1) << "all but the dense first layer";
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelPassTest, testing::ValuesIn(kFamilies),
