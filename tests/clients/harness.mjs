@@ -13,8 +13,9 @@ export const startServer = (...options) => startTandem(tandem, options);
 export const user = (content) => [{role: 'user', content}];
 export const sum = user('What is 4738 + 2965?'); // worked out column by column: 7703
 export const story = user('Tell me a short story.');
-// What was said is ever likelier to be said again: enough to be interrupted.
-export const endless = {messages: user('Repeat the word cat 5 times.'), repetition_penalty: 0.1};
+// Without the tokens of the chat format (the last of the vocabulary) an answer cannot end.
+const noMarkup = Object.fromEntries(Array.from({length: 32}, (_, i) => [4064 + i, -100]));
+export const endless = {messages: user('Repeat the word cat 5 times.'), logit_bias: noMarkup};
 
 export const weatherQuestion = 'What is the weather in Paris in celsius?';
 export const weatherArguments = {city: 'Paris', unit: 'celsius'};

@@ -62,8 +62,9 @@ class Keys(unittest.TestCase):
                 self.assertGreater(int(headers["Retry-After"]), 5)
                 self.assertIn("2 requests a minute", json.loads(text)["error"]["message"])
                 # One at a time: a second one is refused while an answer streams.
+                # Without the tokens of the chat format an answer cannot end.
                 long = {"messages": [{"role": "user", "content": "Repeat the word cat 5 times."}],
-                        "repetition_penalty": 0.1, "stream": True}
+                        "logit_bias": {str(token): -100 for token in range(4064, 4096)}, "stream": True}
                 connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
                 connection.request(*chat, json.dumps(long), {"Authorization": "Bearer b",
                                                              "Content-Type": "application/json"})
