@@ -21,7 +21,7 @@ Result<BenchModel> load_bench_model(const BenchModelOptions& options) {
   loaded.folder = TRY(options.model.model_folder());
   loaded.name = model_name(loaded.folder);
   loaded.model = TRY(Model::load(loaded.folder, options.model.chosen_precision(),
-                                 options.model.kernels(), loading_progress()));
+                                 options.model.kernels(), loading_options()));
   loaded.weight_bytes = weight_bytes(loaded.model->spec(), &loaded.model->weights().checkpoint);
   return loaded;
 }

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "engine/system_memory.h"
+
 namespace tandem {
 namespace {
 
@@ -82,9 +84,12 @@ void show_progress(double share, void* label) {
   std::fflush(stderr);
 }
 
-LoadOptions loading_progress() {
+LoadOptions loading_options() {
   static char label[] = "loading the model";
-  return {.progress = show_progress, .progress_context = label};
+  LoadOptions options{.progress = show_progress, .progress_context = label};
+  // Where the system does not say, the weights are taken to fit.
+  if (const auto memory = read_system_memory()) options.memory_bytes = memory->available_bytes;
+  return options;
 }
 
 void print_lines(const std::vector<std::string>& lines) {

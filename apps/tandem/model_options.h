@@ -38,7 +38,7 @@ std::string model_name(const std::filesystem::path& path);
 // second. `label` is a C string. One task a process.
 void show_progress(double share, void* label);
 
-LoadOptions loading_progress();
+LoadOptions loading_options();
 
 // "tandem: line" on stderr, each.
 void print_lines(const std::vector<std::string>& lines);

@@ -51,7 +51,7 @@ Result<void> run(const RunOptions& options) {
   ServedModelOptions serving{.folder = TRY(options.model.model_folder()),
                              .precision = options.model.chosen_precision(),
                              .kernels = &options.model.kernels(),
-                             .loading = loading_progress(),
+                             .loading = loading_options(),
                              .engine = options.engine.engine_options(options.model.threads)};
   serving.engine.max_running = 1;
   TRY(choose_memory(serving.folder, serving.precision, options.engine, serving.engine));

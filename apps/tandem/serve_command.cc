@@ -37,7 +37,7 @@ Result<void> serve(const ServeOptions& options) {
   ServedModelOptions loading{.folder = TRY(options.model.model_folder()),
                              .precision = options.model.chosen_precision(),
                              .kernels = &options.model.kernels(),
-                             .loading = loading_progress(),
+                             .loading = loading_options(),
                              .engine = options.engine.engine_options(options.model.threads)};
   const MemoryPlan plan =
       TRY(choose_memory(loading.folder, loading.precision, options.engine, loading.engine));

@@ -23,7 +23,7 @@ struct Arguments {
 Result<VerifyReport> run(Arguments& arguments) {
   const auto folder = TRY(arguments.model.model_folder());
   std::shared_ptr<const Model> model = TRY(Model::load(
-      folder, arguments.model.chosen_precision(), arguments.model.kernels(), loading_progress()));
+      folder, arguments.model.chosen_precision(), arguments.model.kernels(), loading_options()));
   const auto prompts = TRY(verify_prompts(folder, model->spec(), arguments.prompts,
                                           arguments.longest, arguments.verify.seed));
   static char label[] = "verifying";

@@ -26,6 +26,13 @@ struct Block {
   GuardedVector<float> weights;
   ActivationSpec spec;
 
+  // The same block with its weights in tiles.
+  void tile() {
+    for (std::size_t e = 0; e < views.size(); ++e) {
+      views[e] = {storage[3 * e].tiled(), storage[3 * e + 1].tiled(), storage[3 * e + 2].tiled()};
+    }
+  }
+
   Block(Random& random, DType dtype, std::int64_t width_, std::int64_t intermediate_,
         std::int64_t experts_, std::int64_t top_k_, std::int64_t tokens)
       : width(width_),
@@ -151,6 +158,17 @@ TEST_P(ExpertsTest, packed_experts_match_their_decoded_values) {
   }
 }
 
+TEST_P(ExpertsTest, experts_in_tiles_match_their_values) {
+  for (std::int64_t width : {7, 33, 64}) {
+    for (std::int64_t intermediate : {1, 19, 96}) {
+      Block block(random_, DType::kBF16, width, intermediate, 9, 4, 17);
+      block.tile();
+      SCOPED_TRACE(fmt::format("width {} intermediate {}", width, intermediate));
+      expect_matches(kernels(), block, team_);
+    }
+  }
+}
+
 // One expert takes every token, another is chosen by none and has no weights to read.
 TEST_P(ExpertsTest, uneven_choices_are_fine_and_unchosen_experts_are_not_read) {
   Block block(random_, DType::kBF16, 24, 16, 4, 2, 30);
@@ -164,10 +182,15 @@ TEST_P(ExpertsTest, uneven_choices_are_fine_and_unchosen_experts_are_not_read) {
 
 TEST_P(ExpertsTest, a_token_has_the_same_bits_in_any_company) {
   for (DType dtype : {DType::kBF16, DType::kF32, DType::kMxfp4}) {
-    const Block block(random_, dtype, 64, 96, 8, 3, 40);
-    expect_rows_independent(random_, 40, [&](const auto& order, ThreadTeam& team) {
-      return block.run(kernels(), order, team);
-    });
+    for (const bool tiled : {false, true}) {
+      if (tiled && dtype == DType::kF32) continue;
+      Block block(random_, dtype, 64, 96, 8, 3, 40);
+      if (tiled) block.tile();
+      SCOPED_TRACE(fmt::format("{}{}", to_string(dtype), tiled ? " tiles" : ""));
+      expect_rows_independent(random_, 40, [&](const auto& order, ThreadTeam& team) {
+        return block.run(kernels(), order, team);
+      });
+    }
   }
 }
 

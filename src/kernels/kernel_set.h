@@ -19,8 +19,10 @@ namespace tandem {
 
 struct KernelSet {
   std::string_view name;
+  bool wants_tiles = false;  // products are fastest with weights in tiles (weight_tiles.h)
 
   void (*linear)(const LinearArgs&, ThreadTeam&) noexcept;
+  void (*linears)(const LinearsArgs&, ThreadTeam&) noexcept;
   void (*embed)(const EmbedArgs&, ThreadTeam&) noexcept;
 
   void (*rms_norm)(const RmsNormArgs&, ThreadTeam&) noexcept;

@@ -21,6 +21,7 @@
 #include "kernels/guarded_memory.h"
 #include "kernels/kernel_set.h"
 #include "tensor/mxfp4.h"
+#include "tensor/weight_tiles.h"
 
 namespace tandem::testing {
 
@@ -134,6 +135,13 @@ class RandomWeight {
     return {dtype_, bytes_.data() + (packed ? 1 : element_bytes(dtype_)),
             packed ? scales_.data() + 1 : nullptr, outputs_, inputs_};
   }
+  // The same in tiles, made anew at every call; of kBF16 or kMxfp4.
+  WeightMatrix tiled() {
+    const TiledBytes bytes = tiled_bytes(view());
+    tiles_.assign(static_cast<std::size_t>(bytes.data), std::byte{0});
+    tile_scales_.assign(static_cast<std::size_t>(bytes.scale), 0);
+    return tile_weight(view(), tiles_.data(), tile_scales_.data());
+  }
   double at(std::int64_t output, std::int64_t input) const {
     return values_[output * inputs_ + input];
   }
@@ -162,6 +170,8 @@ class RandomWeight {
   std::int64_t outputs_, inputs_;
   GuardedVector<std::uint8_t> bytes_;
   GuardedVector<std::uint8_t> scales_;
+  GuardedVector<std::byte> tiles_;
+  GuardedVector<std::uint8_t> tile_scales_;
   std::vector<double> values_;
 };
 

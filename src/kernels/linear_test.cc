@@ -23,20 +23,33 @@ Sums product(const Rows& x, const RandomWeight& w, std::int64_t t, std::int64_t 
   return sums;
 }
 
+struct Kind {
+  DType dtype;
+  bool tiled = false;
+
+  WeightMatrix view(RandomWeight& w) const { return tiled ? w.tiled() : w.view(); }
+  std::string name() const { return fmt::format("{}{}", to_string(dtype), tiled ? " tiles" : ""); }
+};
+
+std::vector<Kind> kinds_of_weight(std::int64_t inputs) {
+  std::vector<Kind> kinds = {{DType::kBF16, true}};
+  for (DType dtype : weight_dtypes(inputs)) kinds.push_back({dtype});
+  return kinds;
+}
+
 TEST_P(LinearTest, matches_the_sum_in_double) {
-  const std::int64_t token_counts[] = {1, 2, 3, 5, 9, 20};
+  const std::int64_t token_counts[] = {1, 2, 3, 5, 9, 13, 20, 31};
   const std::int64_t input_widths[] = {1, 2, 7, 8, 15, 31, 32, 64, 100, 160, 257, 512};
   const std::int64_t output_widths[] = {1, 3, 4, 8, 17, 33};
   for (std::int64_t inputs : input_widths) {
     for (std::int64_t outputs : output_widths) {
-      for (DType dtype : weight_dtypes(inputs)) {
-        const RandomWeight w(random_, dtype, outputs, inputs);
-        const std::int64_t tokens = token_counts[random_.integer(0, 5)];
-        SCOPED_TRACE(
-            fmt::format("{} [{}, {}], {} rows", to_string(dtype), outputs, inputs, tokens));
+      for (const Kind& kind : kinds_of_weight(inputs)) {
+        RandomWeight w(random_, kind.dtype, outputs, inputs);
+        const std::int64_t tokens = token_counts[random_.integer(0, 7)];
+        SCOPED_TRACE(fmt::format("{} [{}, {}], {} rows", kind.name(), outputs, inputs, tokens));
         const Rows x = Rows::random(random_, tokens, inputs);
         Rows y(tokens, outputs);
-        kernels().linear({x, w.view(), y}, team_);
+        kernels().linear({x, kind.view(w), y}, team_);
         ASSERT_TRUE(y.written_exactly());
         // Products and additions each round once; the signs of the errors are random, so they add
         // as the square root of their number.
@@ -83,14 +96,15 @@ TEST_P(LinearTest, decodes_every_mxfp4_code_and_scale_exactly) {
 
 TEST_P(LinearTest, a_row_has_the_same_bits_in_any_company) {
   for (std::int64_t inputs : {1, 31, 64, 257, 512}) {
-    for (DType dtype : weight_dtypes(inputs)) {
-      SCOPED_TRACE(fmt::format("{} inputs, {}", inputs, to_string(dtype)));
-      const RandomWeight w(random_, dtype, 67, inputs);
+    for (const Kind& kind : kinds_of_weight(inputs)) {
+      SCOPED_TRACE(fmt::format("{} inputs, {}", inputs, kind.name()));
+      RandomWeight w(random_, kind.dtype, 67, inputs);
+      const WeightMatrix view = kind.view(w);
       const Rows x = Rows::random(random_, inputs == 512 ? 70 : 19, inputs);
       expect_rows_independent(random_, x.rows(), [&](const auto& order, ThreadTeam& team) {
         const Rows part = x.select(order);
         Rows y(part.rows(), 67);
-        kernels().linear({part, w.view(), y}, team);
+        kernels().linear({part, view, y}, team);
         return y;
       });
     }

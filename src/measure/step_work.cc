@@ -122,16 +122,16 @@ class Counter {
 
   void dense(const FfnWeights& w) {
     for (const WeightMatrix* matrix : {&w.gate, &w.up, &w.down}) {
-      product(Stage::kDenseFfn, *matrix, rows_);
+      product(Stage::kFfnProjections, *matrix, rows_);
     }
   }
 
   void experts(const MoeSpec& spec, const MoeWeights& w) {
-    product(Stage::kRouter, w.router, rows_);
+    product(Stage::kFfnProjections, w.router, rows_);
     vector(Stage::kRouter, w.router_bias);
-    product(Stage::kLatent, w.latent_down, rows_);
-    product(Stage::kLatent, w.latent_up, rows_);
-    norm(Stage::kLatent, w.latent_norm);
+    product(Stage::kFfnProjections, w.latent_down, rows_);
+    product(Stage::kFfnProjections, w.latent_up, rows_);
+    norm(Stage::kFfnProjections, w.latent_norm);
     const ExpertWeights& any = w.experts.front();
     for (const WeightMatrix* matrix : {&any.gate, &any.up, &any.down}) {
       at(Stage::kExperts).weight_bytes +=

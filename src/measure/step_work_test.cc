@@ -81,9 +81,10 @@ TEST(StepWorkTest, a_token_of_k3_mid_reads_341_megabytes_of_weights) {
       4 * (2 * (384 * hidden + 1536 * 384 + 320 * hidden + 2 * 1024 * hidden) + vectors * 384));
   EXPECT_EQ(at(work, Stage::kMlaAttention).weight_bytes, 4 * (2 * 2048 * 256 + vectors * 256));
   EXPECT_EQ(at(work, Stage::kExperts).weight_bytes, 11 * 8 * 3 * 512 * 512 * 17 / 32.0);
-  EXPECT_EQ(at(work, Stage::kLatent).weight_bytes, 11 * (2 * 2 * 512 * hidden + vectors * 512));
-  EXPECT_EQ(at(work, Stage::kDenseFfn).weight_bytes,
-            2 * 3 * 4096 * hidden + 11 * 2 * 3 * 1024 * hidden);
+  EXPECT_EQ(at(work, Stage::kFfnProjections).weight_bytes,
+            2 * 3 * 4096 * hidden + 11 * (2 * 3 * 1024 * hidden + 2 * 2 * 512 * hidden +
+                                          vectors * 512 + 2 * 64 * hidden));
+  EXPECT_EQ(at(work, Stage::kRouter).weight_bytes, 11 * vectors * 64);
   EXPECT_EQ(at(work, Stage::kHead).weight_bytes, 2 * 32000 * hidden);
   EXPECT_EQ(at(work, Stage::kEmbed).weight_bytes, 2 * hidden);
 }

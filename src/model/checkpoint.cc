@@ -132,6 +132,10 @@ const std::filesystem::path& Checkpoint::file_of(const TensorEntry& entry) const
   return files_[entry.file]->path();
 }
 
+void Checkpoint::release_pages() const {
+  for (const auto& file : files_) file->release_pages();
+}
+
 std::int64_t Checkpoint::total_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& [name, entry] : tensors_) bytes += entry.end - entry.begin;

@@ -35,6 +35,8 @@ class Checkpoint {
   // All names, sorted.
   const TensorTable& tensors() const { return tensors_; }
   std::int64_t total_bytes() const;
+  // Gives back the memory of pages that were read; they are read again when they are asked for.
+  void release_pages() const;
 
  private:
   std::filesystem::path listing_;

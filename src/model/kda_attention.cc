@@ -19,23 +19,36 @@ std::vector<KdaSequence> layer_sequences(const Step& step, const LayerMemory& me
   return sequences;
 }
 
-// q, k and v side by side, so that one convolution and one recurrence read them together.
-Activations project_qkv(Step& step, const KdaSpec& spec, const KdaWeights& weights,
-                        ConstActivations x) {
-  const std::int64_t inner = spec.inner();
-  Activations qkv = step.scratch.take(x.rows, 3 * inner);
-  std::int64_t column = 0;
-  for (const WeightMatrix* w : {&weights.q, &weights.k, &weights.v}) {
-    step.kernels.linear({.x = x, .w = *w, .y = qkv.slice(column, inner)}, step.team);
-    column += inner;
-  }
-  return qkv;
-}
+// What a layer makes of its input.
+struct Projected {
+  Activations qkv;    // [T, 3 * inner] side by side, so that one convolution reads them together
+  Activations decay;  // [T, inner]
+  Activations beta;   // [T, heads]
+  Activations gate;   // [T, inner] of the output
+};
 
-Activations output_gate_logits(Step& step, const KdaSpec& spec, const KdaWeights& weights,
-                               ConstActivations x) {
-  if (spec.full_rank_gate) return step.project(x, weights.gate);
-  return step.project(step.project(x, weights.gate_down), weights.gate_up);
+// The decay's logits are low rank in both families; the output gate's may be.
+Projected project(Step& step, const KdaSpec& spec, const KdaWeights& weights, ConstActivations x) {
+  const std::int64_t inner = spec.inner();
+  Scratch& scratch = step.scratch;
+  const Projected all = {scratch.take(x.rows, 3 * inner), scratch.take(x.rows, inner),
+                         scratch.take(x.rows, spec.heads), scratch.take(x.rows, inner)};
+  const Activations decay = scratch.take(x.rows, weights.decay_down.outputs);
+  const LinearArgs q{x, weights.q, all.qkv.slice(0, inner)};
+  const LinearArgs k{x, weights.k, all.qkv.slice(inner, inner)};
+  const LinearArgs v{x, weights.v, all.qkv.slice(2 * inner, inner)};
+  const LinearArgs decay_down{x, weights.decay_down, decay};
+  const LinearArgs decay_up{decay, weights.decay_up, all.decay};
+  const LinearArgs beta{x, weights.beta, all.beta};
+  if (spec.full_rank_gate) {
+    step.project_all({q, k, v, decay_down, beta, {x, weights.gate, all.gate}});
+    step.project_all({decay_up});
+  } else {
+    const Activations gate = scratch.take(x.rows, weights.gate_down.outputs);
+    step.project_all({q, k, v, decay_down, beta, {x, weights.gate_down, gate}});
+    step.project_all({decay_up, {gate, weights.gate_up, all.gate}});
+  }
+  return all;
 }
 
 }  // namespace
@@ -49,10 +62,10 @@ void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const Kd
   const auto sequence_count = static_cast<std::int64_t>(sequences.size());
 
   step.enter(Stage::kKdaProjections);
-  Activations raw = project_qkv(step, spec, weights, x);
-  Activations qkv = step.scratch.take(x.rows, 3 * spec.inner());
+  const Projected projected = project(step, spec, weights, x);
+  const Activations qkv = step.scratch.take(x.rows, 3 * spec.inner());
   step.enter(Stage::kKdaConvGates);
-  kernels.short_conv({.x = raw,
+  kernels.short_conv({.x = projected.qkv,
                       .weight = weights.conv.data(),
                       .width = spec.conv_width,
                       .window_dtype = step.memory.cache_dtype,
@@ -61,13 +74,8 @@ void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const Kd
                       .y = qkv},
                      step.team);
 
-  step.enter(Stage::kKdaProjections);
-  // The decay's logits are low rank in both families; only the output gate may be full rank.
-  Activations decay = step.project(step.project(x, weights.decay_down), weights.decay_up);
-  Activations beta = step.project(x, weights.beta);
-  step.enter(Stage::kKdaConvGates);
-  kernels.kda_gates({.decay = decay,
-                     .beta = beta,
+  kernels.kda_gates({.decay = projected.decay,
+                     .beta = projected.beta,
                      .dt_bias = weights.dt_bias.data(),
                      .head_rate = weights.head_rate.data(),
                      .lower_bound = spec.decay_lower_bound,
@@ -76,8 +84,8 @@ void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const Kd
 
   Activations o = step.scratch.take(x.rows, spec.inner());
   const KdaArgs recurrence{.qkv = qkv,
-                           .decay = decay,
-                           .beta = beta,
+                           .decay = projected.decay,
+                           .beta = projected.beta,
                            .heads = spec.heads,
                            .head_dim = spec.head_dim,
                            .sequences = sequences.data(),
@@ -87,11 +95,9 @@ void kda_attention(Step& step, std::int64_t layer, const KdaSpec& spec, const Kd
   const bool exact = step.precision == Precision::kExact;
   (exact ? kernels.kda_recurrent : kernels.kda_chunked)(recurrence, step.team);
 
-  step.enter(Stage::kKdaProjections);
-  const ConstActivations gate = output_gate_logits(step, spec, weights, x);
   step.enter(Stage::kKdaConvGates);
   kernels.gated_rms_norm({.x = o,
-                          .gate = gate,
+                          .gate = projected.gate,
                           .weight = weights.out_norm.data(),
                           .heads = spec.heads,
                           .eps = step.spec.norm_eps,

@@ -20,12 +20,31 @@ std::vector<MlaSequence> layer_sequences(const Step& step, const LayerMemory& me
   return sequences;
 }
 
-Activations project_query(Step& step, const MlaSpec& spec, const MlaWeights& weights,
-                          ConstActivations x) {
-  if (!spec.q_rank) return step.project(x, weights.q);
-  Activations compressed = step.project(x, weights.q_down);
-  step.rms_norm(compressed, weights.q_norm, step.spec.latent_norm_eps, compressed);
-  return step.project(compressed, weights.q_up);
+// What a layer makes of its input.
+struct Projected {
+  Activations q;           // [T, heads * (nope + pe)]
+  Activations compressed;  // [T, latent + pe]
+  Activations gate;        // [T, heads * value] of the output, if the spec has one
+};
+
+Projected project(Step& step, const MlaSpec& spec, const MlaWeights& weights, ConstActivations x) {
+  const MlaDims& dims = spec.dims;
+  const auto take = [&](std::int64_t columns) { return step.scratch.take(x.rows, columns); };
+  Projected all = {take(dims.heads * (dims.nope + dims.pe)), take(spec.row_elements()), {}};
+  const Activations q = spec.q_rank ? take(*spec.q_rank) : all.q;
+  const LinearArgs query{x, spec.q_rank ? weights.q_down : weights.q, q};
+  const LinearArgs rows{x, weights.kv_down, all.compressed};
+  if (spec.output_gate) {
+    all.gate = take(dims.heads * dims.value);
+    step.project_all({query, rows, {x, weights.gate, all.gate}});
+  } else {
+    step.project_all({query, rows});
+  }
+  if (spec.q_rank) {
+    step.rms_norm(q, weights.q_norm, step.spec.latent_norm_eps, q);
+    step.project_all({{q, weights.q_up, all.q}});
+  }
+  return all;
 }
 
 }  // namespace
@@ -39,11 +58,10 @@ void mla_attention(Step& step, std::int64_t layer, const MlaSpec& spec, const Ml
   const auto sequence_count = static_cast<std::int64_t>(sequences.size());
 
   step.enter(Stage::kMlaProjections);
-  Activations q = project_query(step, spec, weights, x);
-  const ConstActivations compressed = step.project(x, weights.kv_down);
+  const Projected projected = project(step, spec, weights, x);
 
   step.enter(Stage::kMlaAttention);
-  kernels.mla_store({.compressed = compressed,
+  kernels.mla_store({.compressed = projected.compressed,
                      .norm_weight = weights.kv_norm.data(),
                      .eps = step.spec.latent_norm_eps,
                      .dims = spec.dims,
@@ -53,7 +71,7 @@ void mla_attention(Step& step, std::int64_t layer, const MlaSpec& spec, const Ml
                     step.team);
 
   Activations o = step.scratch.take(x.rows, spec.dims.heads * spec.dims.value);
-  kernels.mla_attention({.q = q,
+  kernels.mla_attention({.q = projected.q,
                          .kv_b = weights.kv_up,
                          .dims = spec.dims,
                          .row_dtype = step.memory.cache_dtype,
@@ -65,7 +83,7 @@ void mla_attention(Step& step, std::int64_t layer, const MlaSpec& spec, const Ml
 
   step.enter(Stage::kMlaProjections);
   if (spec.output_gate) {
-    kernels.sigmoid_gate({.x = o, .gate = step.project(x, weights.gate), .y = o}, step.team);
+    kernels.sigmoid_gate({.x = o, .gate = projected.gate, .y = o}, step.team);
   }
   kernels.linear({.x = o, .w = weights.out, .y = y}, step.team);
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "model/config.h"
 #include "model/step.h"
+#include "model/weight_tiling.h"
 
 namespace tandem {
 namespace {
@@ -126,6 +127,11 @@ Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& folder, 
   ModelSpec spec = TRY(read_config(folder));
   Checkpoint checkpoint = TRY(Checkpoint::open(folder));
   ModelWeights weights = TRY(load_weights(spec, std::move(checkpoint), options));
+  if (kernels.wants_tiles) {
+    // Products with experts in tiles round their activations.
+    const bool tile_experts = precision == Precision::kDefault;
+    TRY(tile_weights(spec, tile_experts, options.memory_bytes, weights));
+  }
   return std::make_unique<Model>(std::move(spec), std::move(weights), precision, kernels);
 }
 

@@ -81,6 +81,10 @@ SafetensorsFile::~SafetensorsFile() {
   if (mapping_ != nullptr) ::munmap(const_cast<std::byte*>(mapping_), mapping_bytes_);
 }
 
+void SafetensorsFile::release_pages() const {
+  ::madvise(const_cast<std::byte*>(mapping_), mapping_bytes_, MADV_DONTNEED);
+}
+
 std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry& entry) const {
   CHECK(entry.begin <= entry.end && entry.end <= mapping_bytes_ - data_start_,
         "offsets [{}, {}] in {} data bytes", entry.begin, entry.end, mapping_bytes_ - data_start_);

@@ -56,6 +56,8 @@ class SafetensorsFile {
   // Hands the table to a larger one; tensors() is empty afterwards.
   TensorTable release_tensors() { return std::exchange(tensors_, {}); }
   std::span<const std::byte> bytes(const TensorEntry& entry) const;
+  // Checkpoint::release_pages.
+  void release_pages() const;
 
  private:
   SafetensorsFile() = default;

@@ -16,19 +16,25 @@ enum class Stage {
   kKdaRecurrence,
   kMlaProjections,  // every matrix of an MLA layer but kv_b
   kMlaAttention,    // rows stored and read, kv_b absorbed
-  kRouter,          // its matrix and the choice of experts
+  kFfnProjections,  // every matrix of a feed-forward block but the routed experts
+  kRouter,          // the choice of experts
   kExperts,         // routed ones
-  kLatent,          // the way into the experts' narrower width and back
-  kDenseFfn,        // shared experts, and feed-forward blocks without routing
   kHead,
 };
 inline constexpr std::size_t kStageCount = static_cast<std::size_t>(Stage::kHead) + 1;
 
 constexpr std::string_view stage_name(Stage stage) {
-  constexpr std::array<std::string_view, kStageCount> kNames = {
-      "embed",          "norms and mixes", "kda projections",  "kda conv and gates",
-      "kda recurrence", "mla projections", "mla attention",    "router",
-      "experts",        "latent",          "dense and shared", "head"};
+  constexpr std::array<std::string_view, kStageCount> kNames = {"embed",
+                                                                "norms and mixes",
+                                                                "kda projections",
+                                                                "kda conv and gates",
+                                                                "kda recurrence",
+                                                                "mla projections",
+                                                                "mla attention",
+                                                                "ffn projections",
+                                                                "router",
+                                                                "experts",
+                                                                "head"};
   return kNames[static_cast<std::size_t>(stage)];
 }
 

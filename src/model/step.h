@@ -1,6 +1,7 @@
 // What the layers of one forward step share, and the two kinds of sub-layer.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "model/model.h"
@@ -22,6 +23,11 @@ struct Step {
   // What follows belongs to `stage`.
   void enter(Stage stage) const {
     if (batch.stages != nullptr) batch.stages->on_stage(stage);
+  }
+
+  // y = x W^T for several products at once.
+  void project_all(std::initializer_list<LinearArgs> products) const {
+    kernels.linears({products.begin(), static_cast<std::int64_t>(products.size())}, team);
   }
 
   // y = x W^T into fresh scratch of the caller's frame.

@@ -5,6 +5,13 @@
 namespace tandem {
 namespace {
 
+// The alternative W, which is made anew unless it is there already.
+template <class W, class Variant>
+W& as(Variant& variant) {
+  W* held = std::get_if<W>(&variant);
+  return held != nullptr ? *held : variant.template emplace<W>();
+}
+
 void visit_kda(const std::string& at, const KdaSpec& spec, std::int64_t hidden, KdaWeights& w,
                WeightVisitor& v) {
   const std::int64_t inner = spec.inner();
@@ -86,16 +93,16 @@ void visit_layer(const std::string& at, const LayerSpec& layer, const ModelSpec&
   }
   // `self_attn.g_proj` has one name and one shape in both kinds, and two meanings.
   if (const auto* kda = std::get_if<KdaSpec>(&layer.attention)) {
-    visit_kda(at + "self_attn.", *kda, hidden, w.attention.emplace<KdaWeights>(), v);
+    visit_kda(at + "self_attn.", *kda, hidden, as<KdaWeights>(w.attention), v);
   } else {
     visit_mla(at + "self_attn.", std::get<MlaSpec>(layer.attention), hidden,
-              w.attention.emplace<MlaWeights>(), v);
+              as<MlaWeights>(w.attention), v);
   }
   if (const auto* dense = std::get_if<DenseFfnSpec>(&layer.ffn)) {
-    visit_ffn(at + "mlp.", dense->intermediate, hidden, w.ffn.emplace<FfnWeights>(), v);
+    visit_ffn(at + "mlp.", dense->intermediate, hidden, as<FfnWeights>(w.ffn), v);
   } else {
-    visit_moe(at + "block_sparse_moe.", std::get<MoeSpec>(layer.ffn), hidden,
-              w.ffn.emplace<MoeWeights>(), v);
+    visit_moe(at + "block_sparse_moe.", std::get<MoeSpec>(layer.ffn), hidden, as<MoeWeights>(w.ffn),
+              v);
   }
 }
 

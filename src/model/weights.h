@@ -1,10 +1,12 @@
 // The weights of a model, in the shape the forward pass reads them.
 //
 // Matrices point into memory-mapped files (or into `storage`, where a file's dtype or alignment
-// does not serve); small vectors are widened to fp32 and owned here. Immutable after loading,
-// shared by readers.
+// does not serve), or after tile_weights into `tiles`; small vectors are widened to fp32 and owned
+// here. Immutable after loading, shared by readers.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "model/checkpoint.h"
 #include "model/model_spec.h"
 #include "tensor/aligned_buffer.h"
+#include "tensor/huge_buffer.h"
 #include "tensor/tensor_view.h"
 
 namespace tandem {
@@ -77,6 +80,7 @@ struct ModelWeights {
 
   Checkpoint checkpoint;                      // keeps the mapped files alive
   std::vector<AlignedBuffer<float>> storage;  // matrices widened from F16, or realigned
+  HugeBuffer tiles;                           // weight_tiling.h
 };
 
 // Binds every tensor that `spec` asks for, checking name, shape and dtype; MXFP4 scale bytes are
@@ -86,6 +90,8 @@ struct ModelWeights {
 struct LoadOptions {
   void (*progress)(double share, void* context) = nullptr;
   void* progress_context = nullptr;
+  // Weights that take more than this stay in their files, where steps are slower.
+  std::int64_t memory_bytes = std::numeric_limits<std::int64_t>::max();
 };
 Result<ModelWeights> load_weights(const ModelSpec& spec, Checkpoint checkpoint,
                                   const LoadOptions& options = {});

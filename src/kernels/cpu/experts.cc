@@ -1,7 +1,7 @@
-// Routed experts: (token, slot) pairs are grouped by expert, so that each expert's weights are read
-// once.
+// Routed experts, with products as in linear.
 #include <algorithm>
 
+#include "kernels/cpu/expert_groups.h"
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products.h"
@@ -10,15 +10,61 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr std::int64_t kTileOutputs = 24;
+constexpr std::int64_t kTaskOutputs = 48;
 
-// Pairs sorted by expert, in order of token within one.
-struct Grouping {
-  std::int64_t groups = 0;         // experts that have a pair
-  std::int32_t* expert = nullptr;  // [groups]
-  std::int32_t* first = nullptr;   // [groups + 1] first place of a group
-  std::int32_t* place = nullptr;   // [tokens * top_k] place of pair t * top_k + slot
+// Rows of all pairs in grouped order.
+struct PairRows {
+  Activations x;     // [pairs, L]
+  Activations gate;  // [pairs, I]
+  Activations up;    // [pairs, I]
+  Activations out;   // [pairs, L]
 };
+
+PairRows pair_rows(const ExpertsArgs& args) {
+  const std::int64_t pairs = args.x.rows * args.top_k;
+  const std::int64_t width = args.x.columns;
+  float* memory = args.workspace;
+  const auto take = [&](std::int64_t columns) {
+    const Activations rows = {memory, pairs, columns, columns};
+    memory += pairs * columns;
+    return rows;
+  };
+  return {take(width), take(args.intermediate), take(args.intermediate), take(width)};
+}
+
+Activations group_of(const Grouping& grouping, std::int64_t group, Activations rows) {
+  const std::int32_t first = grouping.first[group];
+  return {rows.row(first), grouping.rows(group), rows.columns, rows.stride};
+}
+
+// body(group, first output, last output) over blocks of outputs of every group. A group's cost is
+// taken as the mean one's; ranges are handed out as threads come free.
+template <class Body>
+void for_output_blocks(ThreadTeam& team, const Grouping& grouping, std::int64_t outputs,
+                       double row_ns, const Body& body) {
+  const std::int64_t tiles = (grain_for(row_ns) + kTaskOutputs - 1) / kTaskOutputs;
+  const std::int64_t block = std::min(outputs, tiles * kTaskOutputs);
+  const std::int64_t blocks = (outputs + block - 1) / block;
+  const std::int64_t grain = grain_for(row_ns * static_cast<double>(block));
+  parallel(team, grouping.groups * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t first = task % blocks * block;
+      body(task / blocks, first, std::min(first + block, outputs));
+    }
+  });
+}
+
+void gather(const ExpertsArgs& args, const Grouping& grouping, Activations x) {
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    std::copy_n(args.x.row(i / args.top_k), x.columns, x.row(grouping.place[i]));
+  }
+}
+
+bool are_tiled(const ExpertWeights& expert) {
+  return expert.gate.dtype == DType::kMxfp4 && expert.gate.layout == WeightLayout::kTiles;
+}
+
+}  // namespace
 
 Grouping group_pairs(const ExpertsArgs& args, Scratch& scratch) {
   const std::int64_t pairs = args.x.rows * args.top_k;
@@ -44,58 +90,9 @@ Grouping group_pairs(const ExpertsArgs& args, Scratch& scratch) {
   return grouping;
 }
 
-// Rows of all pairs in grouped order.
-struct PairRows {
-  Activations x;     // [pairs, L]
-  Activations gate;  // [pairs, I]
-  Activations up;    // [pairs, I]
-  Activations out;   // [pairs, L]
-};
-
-PairRows pair_rows(const ExpertsArgs& args) {
-  const std::int64_t pairs = args.x.rows * args.top_k;
-  const std::int64_t width = args.x.columns;
-  float* memory = args.workspace;
-  const auto take = [&](std::int64_t columns) {
-    const Activations rows = {memory, pairs, columns, columns};
-    memory += pairs * columns;
-    return rows;
-  };
-  return {take(width), take(args.intermediate), take(args.intermediate), take(width)};
-}
-
-Activations group_of(const Grouping& grouping, std::int64_t group, Activations rows) {
-  const std::int32_t first = grouping.first[group];
-  return {rows.row(first), grouping.first[group + 1] - first, rows.columns, rows.stride};
-}
-
-// body(group, first output, last output) over blocks of outputs of every group. A group's cost is
-// taken as the mean one's; ranges are handed out as threads come free.
-template <class Body>
-void for_output_blocks(ThreadTeam& team, const Grouping& grouping, std::int64_t outputs,
-                       double row_ns, const Body& body) {
-  const std::int64_t tiles = (grain_for(row_ns) + kTileOutputs - 1) / kTileOutputs;
-  const std::int64_t block = std::min(outputs, tiles * kTileOutputs);
-  const std::int64_t blocks = (outputs + block - 1) / block;
-  const std::int64_t grain = grain_for(row_ns * static_cast<double>(block));
-  parallel(team, grouping.groups * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t first = task % blocks * block;
-      body(task / blocks, first, std::min(first + block, outputs));
-    }
-  });
-}
-
-void gather(const ExpertsArgs& args, const Grouping& grouping, Activations x) {
-  for (std::int64_t i = 0; i < x.rows; ++i) {
-    std::copy_n(args.x.row(i / args.top_k), x.columns, x.row(grouping.place[i]));
-  }
-}
-
-}  // namespace
-
 void experts(const ExpertsArgs& args, ThreadTeam& team) noexcept {
   if (args.x.rows == 0) return;
+  if (are_tiled(args.experts[args.ids[0]])) return tiled_experts(args, team);
   static thread_local Scratch scratch;
   const Grouping grouping = group_pairs(args, scratch);
   const PairRows rows = pair_rows(args);

@@ -12,7 +12,9 @@ std::int64_t cpu::instruction_sets() { return hwy::SupportedTargets() & HWY_TARG
 const KernelSet& cpu_kernels() {
   static constexpr KernelSet kSet = {
       .name = "cpu",
+      .wants_tiles = true,
       .linear = cpu::linear,
+      .linears = cpu::linears,
       .embed = cpu::embed,
       .rms_norm = cpu::rms_norm,
       .gated_rms_norm = cpu::gated_rms_norm,

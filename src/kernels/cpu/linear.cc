@@ -10,33 +10,73 @@ namespace {
 // Rows of x that one task passes by a block of w: enough to pay for reading (and decoding) the
 // block.
 constexpr std::int64_t kTaskTokens = 64;
-// Outputs of a task come in whole register tiles.
-constexpr std::int64_t kTileOutputs = 24;
+// Outputs of a task come in whole register tiles, and in whole tiles of the weight.
+constexpr std::int64_t kTaskOutputs = 48;
+
+// How one product is cut: a task is a block of outputs for up to kTaskTokens rows.
+class Cut {
+ public:
+  Cut() = default;
+  explicit Cut(const LinearArgs& args) : args_(&args) {
+    const std::int64_t outputs = args.w.outputs;
+    token_blocks_ = (args.x.rows + kTaskTokens - 1) / kTaskTokens;
+    const double output_ns = multiply_row_ns(args.w, std::min(args.x.rows, kTaskTokens));
+    const std::int64_t blocks = (grain_for(output_ns) + kTaskOutputs - 1) / kTaskOutputs;
+    block_ = std::min(outputs, blocks * kTaskOutputs);
+    output_blocks_ = (outputs + block_ - 1) / block_;
+    task_ns_ = output_ns * static_cast<double>(block_);
+  }
+
+  std::int64_t tasks() const { return token_blocks_ * output_blocks_; }
+  double ns() const { return task_ns_ * static_cast<double>(tasks()); }
+
+  // Neighbouring tasks share the block of w.
+  void run(std::int64_t task) const {
+    const std::int64_t n = task / token_blocks_ * block_;
+    const std::int64_t t = task % token_blocks_ * kTaskTokens;
+    const std::int64_t rows = std::min(kTaskTokens, args_->x.rows - t);
+    multiply_rows(args_->w, rows_of(args_->x, t, rows), n, std::min(n + block_, args_->w.outputs),
+                  rows_of(args_->y, t, rows));
+  }
+
+ private:
+  const LinearArgs* args_ = nullptr;
+  std::int64_t token_blocks_ = 0, output_blocks_ = 0;
+  std::int64_t block_ = 0;  // outputs
+  double task_ns_ = 0;
+};
+
+// More products are run in several fan-outs.
+constexpr std::int64_t kMaxProducts = 8;
+
+void run_together(const LinearArgs* products, std::int64_t count, ThreadTeam& team) {
+  Cut cuts[kMaxProducts];
+  std::int64_t tasks = 0;
+  double ns = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    cuts[i] = Cut(products[i]);
+    tasks += cuts[i].tasks();
+    ns += cuts[i].ns();
+  }
+  if (tasks == 0) return;
+  const auto body = [&](std::int64_t begin, std::int64_t end) {
+    const Cut* cut = cuts;
+    for (std::int64_t task = begin, first = 0; task < end; ++task) {
+      while (task - first >= cut->tasks()) first += cut++->tasks();
+      cut->run(task - first);
+    }
+  };
+  parallel(team, tasks, grain_for(ns / static_cast<double>(tasks)), body);
+}
 
 }  // namespace
 
-// A task is a block of outputs for up to kTaskTokens rows.
-void linear(const LinearArgs& args, ThreadTeam& team) noexcept {
-  const std::int64_t tokens = args.x.rows;
-  const std::int64_t outputs = args.w.outputs;
-  const std::int64_t token_blocks = (tokens + kTaskTokens - 1) / kTaskTokens;
-  const double row_ns = multiply_row_ns(args.w, std::min(tokens, kTaskTokens));
-  const std::int64_t tiles = (grain_for(row_ns) + kTileOutputs - 1) / kTileOutputs;
-  const std::int64_t block = std::min(outputs, tiles * kTileOutputs);
-  const std::int64_t output_blocks = (outputs + block - 1) / block;
-  const std::int64_t grain = grain_for(row_ns * static_cast<double>(block) + 1);
+void linear(const LinearArgs& args, ThreadTeam& team) noexcept { run_together(&args, 1, team); }
 
-  // Neighbouring tasks share the block of w.
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t n = task / token_blocks * block;
-      const std::int64_t t = task % token_blocks * kTaskTokens;
-      const std::int64_t rows = std::min(kTaskTokens, tokens - t);
-      multiply_rows(args.w, rows_of(args.x, t, rows), n, std::min(n + block, outputs),
-                    rows_of(args.y, t, rows));
-    }
-  };
-  parallel(team, output_blocks * token_blocks, grain, body);
+void linears(const LinearsArgs& args, ThreadTeam& team) noexcept {
+  for (std::int64_t i = 0; i < args.count; i += kMaxProducts) {
+    run_together(args.products + i, std::min(kMaxProducts, args.count - i), team);
+  }
 }
 
 void embed(const EmbedArgs& args, ThreadTeam&) noexcept {

@@ -9,6 +9,7 @@ namespace tandem::cpu {
 std::int64_t instruction_sets();
 
 void linear(const LinearArgs& args, ThreadTeam& team) noexcept;
+void linears(const LinearsArgs& args, ThreadTeam& team) noexcept;
 void embed(const EmbedArgs& args, ThreadTeam& team) noexcept;
 
 void rms_norm(const RmsNormArgs& args, ThreadTeam& team) noexcept;

@@ -11,12 +11,14 @@
 #include <hwy/foreach_target.h>
 
 #include "kernels/cpu/mxfp4-inl.h"
+#include "kernels/cpu/tiled-inl.h"
 #include "kernels/cpu/weighted-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::cpu::HWY_NAMESPACE {
 
 void multiply(const WeightMatrix& w, ConstActivations x, Activations y) {
+  if (w.layout == WeightLayout::kTiles) return tiled_all(w, x, y);
   switch (w.dtype) {
     case DType::kBF16:
       return dot_all(dense_weight<BF16>(w), x, y);
@@ -59,12 +61,18 @@ void add_weighted_rows(const WeightMatrix& w, ConstActivations a, Activations y)
 }
 
 WeightMatrix weight_rows(const WeightMatrix& w, std::int64_t first, std::int64_t count) {
+  WeightMatrix rows = w;
+  rows.outputs = count;
+  if (w.layout == WeightLayout::kTiles) {
+    const TiledBytes tile = tile_bytes(w);
+    rows.data = static_cast<const std::byte*>(w.data) + first / kTileOutputs * tile.data;
+    if (w.scale != nullptr) rows.scale = w.scale + first / kTileOutputs * tile.scale;
+    return rows;
+  }
   const std::int64_t row_bytes = w.dtype == DType::kMxfp4 ? w.inputs / 2
                                  : w.dtype == DType::kF32 ? w.inputs * 4
                                                           : w.inputs * 2;
-  WeightMatrix rows = w;
   rows.data = static_cast<const std::byte*>(w.data) + first * row_bytes;
-  rows.outputs = count;
   if (w.dtype == DType::kMxfp4) rows.scale = w.scale + first * (w.inputs / kMxfp4GroupSize);
   return rows;
 }

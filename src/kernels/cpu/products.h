@@ -12,8 +12,9 @@
 namespace tandem::cpu {
 
 // y[t][n] = sum_k w[n][k] x[t][k] for n in [first, last); other columns of y are left alone.
-// One vector accumulator over k, then its lanes (sum_lanes_of_four). w: kBF16, kF32 or kMxfp4,
-// widened exactly. x [T, inputs], y [T, outputs].
+// Weights in rows: one vector accumulator over k, then its lanes (sum_lanes_of_four). In tiles, of
+// kBF16: ascending k; `first` is a multiple of kTileOutputs, and so is `last` unless it is the end.
+// w: kBF16, kF32 or kMxfp4, widened exactly. x [T, inputs], y [T, outputs].
 void multiply_rows(const WeightMatrix& w, ConstActivations x, std::int64_t first, std::int64_t last,
                    Activations y) noexcept;
 
@@ -22,7 +23,7 @@ void multiply_rows(const WeightMatrix& w, ConstActivations x, std::int64_t first
 // kBF16, kF32 or kMxfp4, y [T, <= inputs].
 void add_weighted_rows(const WeightMatrix& w, ConstActivations a, Activations y) noexcept;
 
-// Rows [first, first + count) of a weight.
+// Rows [first, first + count) of a weight; in tiles, `first` is a multiple of kTileOutputs.
 WeightMatrix weight_rows(const WeightMatrix& w, std::int64_t first, std::int64_t count);
 
 // Rows [first, first + count) of activations.

@@ -13,6 +13,14 @@
 #define TANDEM_KERNELS_CPU_TILES_INL_H_
 #endif
 
+// Vector registers: tiles are as large as they allow. The other targets have 16.
+#undef TANDEM_32_REGISTERS
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
+#define TANDEM_32_REGISTERS 1
+#else
+#define TANDEM_32_REGISTERS 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace tandem::cpu::HWY_NAMESPACE {
 

@@ -8,6 +8,7 @@ const KernelSet& reference_kernels() {
   static constexpr KernelSet kSet = {
       .name = "ref",
       .linear = reference::linear,
+      .linears = reference::linears,
       .embed = reference::embed,
       .rms_norm = reference::rms_norm,
       .gated_rms_norm = reference::gated_rms_norm,

@@ -4,6 +4,7 @@
 
 #include "kernels/ref/operators.h"
 #include "kernels/ref/plain.h"
+#include "tensor/weight_tiles.h"
 
 namespace tandem::reference {
 namespace {
@@ -13,7 +14,7 @@ std::vector<float> head_weights(const MlaAttentionArgs& args, std::int64_t head)
   const std::int64_t per_head = args.dims.nope + args.dims.value;
   std::vector<float> weights(static_cast<std::size_t>(per_head * args.dims.latent));
   for (std::int64_t i = 0; i < per_head; ++i) {
-    decode_row(args.kv_b, head * per_head + i, &weights[i * args.dims.latent]);
+    widen_row(args.kv_b, head * per_head + i, &weights[i * args.dims.latent]);
   }
   return weights;
 }

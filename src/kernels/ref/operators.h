@@ -6,6 +6,7 @@
 namespace tandem::reference {
 
 void linear(const LinearArgs& args, ThreadTeam&) noexcept;
+void linears(const LinearsArgs& args, ThreadTeam& team) noexcept;
 void embed(const EmbedArgs& args, ThreadTeam&) noexcept;
 
 void rms_norm(const RmsNormArgs& args, ThreadTeam&) noexcept;

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "tensor/mxfp4.h"
+#include "tensor/weight_tiles.h"
 
 namespace tandem::reference {
 
@@ -22,25 +22,10 @@ double activate(const ActivationSpec& spec, double gate, double up) {
          std::tanh(up / up_beta);
 }
 
-void decode_row(const WeightMatrix& weight, std::int64_t output, float* values) {
-  const std::int64_t inputs = weight.inputs;
-  const auto size = static_cast<std::size_t>(inputs);
-  if (weight.dtype == DType::kMxfp4) {
-    const auto* packed = static_cast<const std::uint8_t*>(weight.data) + output * (inputs / 2);
-    const auto* scale = weight.scale + output * (inputs / kMxfp4GroupSize);
-    mxfp4_decode({packed, size / 2}, {scale, size / kMxfp4GroupSize}, {values, size});
-    return;
-  }
-  const auto* data = static_cast<const std::byte*>(weight.data);
-  for (std::int64_t i = 0; i < inputs; ++i) {
-    values[i] = static_cast<float>(load(data, weight.dtype, output * inputs + i));
-  }
-}
-
 void multiply(const WeightMatrix& weight, const float* x, float* y) {
   std::vector<float> row(static_cast<std::size_t>(weight.inputs));
   for (std::int64_t o = 0; o < weight.outputs; ++o) {
-    decode_row(weight, o, row.data());
+    widen_row(weight, o, row.data());
     double sum = 0;
     for (std::int64_t i = 0; i < weight.inputs; ++i) sum += static_cast<double>(row[i]) * x[i];
     y[o] = static_cast<float>(sum);

@@ -24,9 +24,6 @@ double inverse_rms(const float* x, std::int64_t size, double eps);
 // activation(gate, up) of one element.
 double activate(const ActivationSpec& spec, double gate, double up);
 
-// Row `output` of a weight, decoded into values [inputs]. kBF16, kF32 or kMxfp4.
-void decode_row(const WeightMatrix& weight, std::int64_t output, float* values);
-
 // y = W x for one row: x [inputs], y [outputs].
 void multiply(const WeightMatrix& weight, const float* x, float* y);
 

@@ -1,48 +1,22 @@
 #include "train/ops/linear.h"
 
-#include <cstring>
+#include <algorithm>
+#include <type_traits>
+#include <vector>
 
-#include "base/check.h"
-#include "tensor/mxfp4.h"
+#include "tensor/weight_tiles.h"
 
 namespace tandem::train {
 namespace {
 
-// Element i of a row-major array that may not be aligned for its type.
-template <typename Element>
-Element element_at(const void* data, std::int64_t i) {
-  Element element;
-  std::memcpy(&element, static_cast<const std::byte*>(data) + i * std::int64_t{sizeof element},
-              sizeof element);
-  return element;
-}
-
 template <typename T>
 void decode_row(const WeightMatrix& weight, std::int64_t row, T* values) {
-  const std::int64_t first = row * weight.inputs;
-  switch (weight.dtype) {
-    case DType::kBF16:
-      for (std::int64_t i = 0; i < weight.inputs; ++i) {
-        values[i] = to_float(element_at<BF16>(weight.data, first + i));
-      }
-      return;
-    case DType::kF32:
-      for (std::int64_t i = 0; i < weight.inputs; ++i) {
-        values[i] = element_at<float>(weight.data, first + i);
-      }
-      return;
-    case DType::kMxfp4: {
-      const auto* packed = static_cast<const std::uint8_t*>(weight.data) + first / 2;
-      const std::uint8_t* scale = weight.scale + first / kMxfp4GroupSize;
-      for (std::int64_t i = 0; i < weight.inputs; ++i) {
-        const int code = (packed[i / 2] >> (i % 2 * 4)) & 15;
-        values[i] =
-            kE2m1Values[static_cast<std::size_t>(code)] * e8m0_to_float(scale[i / kMxfp4GroupSize]);
-      }
-      return;
-    }
-    default:
-      CHECK(false, "a weight of dtype {}", to_string(weight.dtype));
+  if constexpr (std::is_same_v<T, float>) {
+    widen_row(weight, row, values);
+  } else {
+    std::vector<float> floats(static_cast<std::size_t>(weight.inputs));
+    widen_row(weight, row, floats.data());
+    std::copy(floats.begin(), floats.end(), values);
   }
 }
 

@@ -1,0 +1,40 @@
+#include "tensor/huge_buffer.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+}  // namespace
+
+Result<HugeBuffer> HugeBuffer::allocate(std::size_t bytes) {
+  HugeBuffer buffer;
+  if (bytes == 0) return buffer;
+  const std::size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  // One page more, so that a whole number of them can be cut out at its own alignment.
+  void* area = ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (area == MAP_FAILED) {
+    return fail(StatusCode::kResourceExhausted, "no {} bytes of memory for weights", size);
+  }
+  auto* start = static_cast<std::byte*>(area);
+  const std::size_t before =
+      (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;
+  if (before != 0) ::munmap(start, before);
+  if (before != kHugePage) ::munmap(start + before + size, kHugePage - before);
+  buffer.data_ = start + before;
+  buffer.bytes_ = size;
+  // Where it is refused, ordinary pages serve.
+  ::madvise(buffer.data_, size, MADV_HUGEPAGE);
+  return buffer;
+}
+
+HugeBuffer::~HugeBuffer() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+}  // namespace tandem
