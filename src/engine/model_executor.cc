@@ -55,17 +55,16 @@ Result<std::unique_ptr<ModelExecutor>> ModelExecutor::create(const Model& model,
                                                              const ArenaGeometry& geometry,
                                                              const ModelExecutorOptions& options,
                                                              const Clock& clock) {
-  try {
-    AlignedBuffer<std::byte> buffer(static_cast<std::size_t>(geometry.buffer_bytes()));
-    return std::unique_ptr<ModelExecutor>(
-        new ModelExecutor(model, std::move(buffer), options, clock));
-  } catch (const std::bad_alloc&) {
+  auto buffer = HugeBuffer::allocate(static_cast<std::size_t>(geometry.buffer_bytes()));
+  if (!buffer) {
     return fail(StatusCode::kResourceExhausted, "the machine does not give {} bytes for the cache",
                 geometry.buffer_bytes());
   }
+  return std::unique_ptr<ModelExecutor>(
+      new ModelExecutor(model, *std::move(buffer), options, clock));
 }
 
-ModelExecutor::ModelExecutor(const Model& model, AlignedBuffer<std::byte> buffer,
+ModelExecutor::ModelExecutor(const Model& model, HugeBuffer buffer,
                              const ModelExecutorOptions& options, const Clock& clock)
     : model_(model),
       options_(options),

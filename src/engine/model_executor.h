@@ -16,7 +16,7 @@
 #include "model/model.h"
 #include "sample/sampler.h"
 #include "schedule/executor.h"
-#include "tensor/aligned_buffer.h"
+#include "tensor/huge_buffer.h"
 
 namespace tandem {
 
@@ -48,7 +48,7 @@ class ModelExecutor final : public Executor {
   void open(RequestId request, Sampler sampler, PromptScoring scoring = {});
 
   // The arena's buffer. Not to be touched while a step is in flight.
-  std::span<std::byte> bytes() { return buffer_.span(); }
+  std::span<std::byte> bytes() { return {buffer_.data(), buffer_.size()}; }
 
   void launch(const StepPlan& plan) override;
   StepResult wait() override;
@@ -68,8 +68,8 @@ class ModelExecutor final : public Executor {
   };
   struct Cursor;
 
-  ModelExecutor(const Model& model, AlignedBuffer<std::byte> buffer,
-                const ModelExecutorOptions& options, const Clock& clock);
+  ModelExecutor(const Model& model, HugeBuffer buffer, const ModelExecutorOptions& options,
+                const Clock& clock);
 
   void work();
   StepResult run(const StepPlan& plan);
@@ -82,7 +82,7 @@ class ModelExecutor final : public Executor {
   const Model& model_;
   const ModelExecutorOptions options_;
   const Clock& clock_;
-  AlignedBuffer<std::byte> buffer_;
+  HugeBuffer buffer_;
   std::int64_t state_bytes_;
   Scratch scratch_;
   ThreadTeam team_;

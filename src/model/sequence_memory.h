@@ -2,13 +2,13 @@
 // without an engine.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "tensor/aligned_buffer.h"
+#include "tensor/huge_buffer.h"
 #include "tensor/state_layout.h"
 
 namespace tandem {
@@ -20,9 +20,7 @@ class SequenceMemory {
   SequenceMemory(const StateLayout& layout, std::int64_t page_tokens)
       : layout_(layout),
         page_tokens_(page_tokens),
-        state_(static_cast<std::size_t>(layout.state_bytes)) {
-    std::fill_n(state_.data(), state_.size(), std::byte{0});
-  }
+        state_(HugeBuffer::allocate(static_cast<std::size_t>(layout.state_bytes)).value()) {}
 
   // Makes pages for positions [0, tokens).
   void reserve_tokens(std::int64_t tokens) {
@@ -39,7 +37,7 @@ class SequenceMemory {
  private:
   StateLayout layout_;
   std::int64_t page_tokens_;
-  AlignedBuffer<std::byte> state_;
+  HugeBuffer state_;
   std::vector<AlignedBuffer<std::byte>> pages_;
   std::vector<std::byte*> page_pointers_;
 };

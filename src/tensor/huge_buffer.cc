@@ -9,17 +9,22 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
 }  // namespace
 
 Result<HugeBuffer> HugeBuffer::allocate(std::size_t bytes) {
   HugeBuffer buffer;
   if (bytes == 0) return buffer;
-  const std::size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  const std::size_t size = whole_pages(bytes);
   // One page more, so that a whole number of them can be cut out at its own alignment.
-  void* area = ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* area =
+      ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (area == MAP_FAILED) {
-    return fail(StatusCode::kResourceExhausted, "no {} bytes of memory for weights", size);
+    return fail(StatusCode::kResourceExhausted, "the machine does not give {} bytes of memory",
+                bytes);
   }
   auto* start = static_cast<std::byte*>(area);
   const std::size_t before =
@@ -27,14 +32,14 @@ Result<HugeBuffer> HugeBuffer::allocate(std::size_t bytes) {
   if (before != 0) ::munmap(start, before);
   if (before != kHugePage) ::munmap(start + before + size, kHugePage - before);
   buffer.data_ = start + before;
-  buffer.bytes_ = size;
-  // Where it is refused, ordinary pages serve.
-  ::madvise(buffer.data_, size, MADV_HUGEPAGE);
+  buffer.bytes_ = bytes;
+  // Where it is refused, ordinary pages serve; and for what would not half fill a huge one.
+  if (bytes >= kHugePage / 2) ::madvise(buffer.data_, size, MADV_HUGEPAGE);
   return buffer;
 }
 
 HugeBuffer::~HugeBuffer() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
+  if (data_ != nullptr) ::munmap(data_, whole_pages(bytes_));
 }
 
 }  // namespace tandem

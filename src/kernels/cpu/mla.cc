@@ -4,6 +4,8 @@
 // positions, counted from position 0, through an online softmax; a row's last block ends with its
 // own position. Rows that see the same keys of a block share its products, which changes no order
 // (products.h).
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,6 +22,9 @@ constexpr std::int64_t kKeyBlock = 64;
 constexpr std::int64_t kMaxHeadsTogether = 32;
 constexpr std::int64_t kMaxRowsTogether = 32;
 constexpr std::int64_t kTokenBlock = 64;
+constexpr std::int64_t kCacheLine = 64;
+// With more rows than this arithmetic takes longer than memory.
+constexpr std::int64_t kMaxRowsToPrefetch = 16;
 
 // Query rows of one sequence that pass over its keys together: heads [head, head + heads) of every
 // token in [first, first + tokens), token-major.
@@ -114,7 +119,11 @@ class AttentionTask {
     const std::int64_t first_position = sequence_.start + rows_.first;
     // Blocks that every row sees whole; what is left differs from token to token.
     const std::int64_t common = (first_position + 1) / kKeyBlock * kKeyBlock;
+    const std::int64_t end = first_position + rows_.tokens;
+    prefetch(0, std::min(kKeyBlock, end));
     for (std::int64_t key = 0; key < common; key += kKeyBlock) {
+      const std::int64_t next = key + kKeyBlock;
+      prefetch(next, std::min(kKeyBlock, end - next));
       attend(0, rows_.count(), key, kKeyBlock);
     }
     for (std::int64_t t = 0; t < rows_.tokens; ++t) {
@@ -168,6 +177,17 @@ class AttentionTask {
     });
   }
 
+  // Latent rows lie in pages all over memory, where the processor does not foresee the next one.
+  void prefetch(std::int64_t first, std::int64_t keys) const {
+    if (rows_.count() > kMaxRowsToPrefetch) return;
+    for_pages(first, keys, [](const WeightMatrix& latent, std::int64_t) {
+      const auto* bytes = static_cast<const std::byte*>(latent.data);
+      for (std::int64_t i = 0; i < weight_bytes(latent); i += kCacheLine) {
+        hwy::Prefetch(bytes + i);
+      }
+    });
+  }
+
   // body(latent rows as a matrix, offset from `first`) for every stretch of keys within one page.
   template <class Body>
   void for_pages(std::int64_t first, std::int64_t keys, const Body& body) const {
@@ -194,41 +214,60 @@ class AttentionTask {
 };
 
 // How the query rows of a step are cut into tasks; steers threads, never results.
-struct TaskShape {
-  std::int64_t heads;
-  std::int64_t tokens;
+class Cut {
+ public:
+  Cut(const MlaAttentionArgs& args, int threads) : args_(args) {
+    // With fewer rows than threads, the heads of a token are shared out.
+    const std::int64_t rows = std::max<std::int64_t>(args.q.rows, 1);
+    const std::int64_t parts = args.q.rows < threads ? (threads + rows - 1) / rows : 1;
+    heads_ = std::min((args.dims.heads + parts - 1) / parts, kMaxHeadsTogether);
+    tokens_ = std::max<std::int64_t>(kMaxRowsTogether / heads_, 1);
+    head_groups_ = (args.dims.heads + heads_ - 1) / heads_;
+  }
+
+  std::int64_t tasks(const MlaSequence& sequence) const {
+    return (sequence.rows + tokens_ - 1) / tokens_ * head_groups_;
+  }
+
+  double ns(const MlaSequence& sequence) const {
+    return kNsPerFlop * static_cast<double>(4 * sequence.rows * args_.dims.heads *
+                                            (sequence.start + sequence.rows) * args_.dims.latent);
+  }
+
+  // The last tokens see most: they come first, so that threads end together.
+  QueryRows rows(const MlaSequence& sequence, std::int64_t task) const {
+    const std::int64_t token_groups = (sequence.rows + tokens_ - 1) / tokens_;
+    const std::int64_t token = (token_groups - 1 - task / head_groups_) * tokens_;
+    const std::int64_t head = task % head_groups_ * heads_;
+    return {token, std::min(tokens_, sequence.rows - token), head,
+            std::min(heads_, args_.dims.heads - head)};
+  }
+
+ private:
+  const MlaAttentionArgs& args_;
+  std::int64_t heads_ = 0, tokens_ = 0;  // of a task
+  std::int64_t head_groups_ = 0;
 };
 
-TaskShape task_shape(const MlaAttentionArgs& args, int threads) {
-  // With fewer sequences than threads, the heads of a token are shared out.
-  const std::int64_t parts =
-      args.q.rows < threads ? (threads + args.q.rows - 1) / std::max<std::int64_t>(args.q.rows, 1)
-                            : 1;
-  const std::int64_t heads = std::min((args.dims.heads + parts - 1) / parts, kMaxHeadsTogether);
-  return {heads, std::max<std::int64_t>(kMaxRowsTogether / heads, 1)};
-}
-
 void attend_all(const MlaAttentionArgs& args, ThreadTeam& team, const Workspace& workspace) {
-  const TaskShape shape = task_shape(args, team.threads());
-  const std::int64_t head_groups = (args.dims.heads + shape.heads - 1) / shape.heads;
+  const Cut cut(args, team.threads());
+  std::int64_t tasks = 0;
+  double ns = 0;
   for (std::int64_t s = 0; s < args.sequence_count; ++s) {
-    const MlaSequence& sequence = args.sequences[s];
-    const std::int64_t token_groups = (sequence.rows + shape.tokens - 1) / shape.tokens;
-    const auto flops = static_cast<double>(4 * std::min(shape.tokens, sequence.rows) * shape.heads *
-                                           (sequence.start + sequence.rows) * args.dims.latent);
-    const auto body = [&](std::int64_t begin, std::int64_t end) {
-      static thread_local Scratch scratch;
-      for (std::int64_t task = begin; task < end; ++task) {
-        // The last tokens see most: they come first, so that threads end together.
-        const std::int64_t token = (token_groups - 1 - task / head_groups) * shape.tokens;
-        const std::int64_t head = task % head_groups * shape.heads;
-        const QueryRows rows = {token, std::min(shape.tokens, sequence.rows - token), head,
-                                std::min(shape.heads, args.dims.heads - head)};
-        AttentionTask(args, workspace, sequence, rows, scratch).run(workspace);
-      }
-    };
-    parallel(team, token_groups * head_groups, grain_for(flops * kNsPerFlop), body);
+    tasks += cut.tasks(args.sequences[s]);
+    ns += cut.ns(args.sequences[s]);
   }
+  if (tasks == 0) return;
+  const auto body = [&](std::int64_t begin, std::int64_t end) {
+    static thread_local Scratch scratch;
+    const MlaSequence* sequence = args.sequences;
+    for (std::int64_t task = begin, first = 0; task < end; ++task) {
+      while (task - first >= cut.tasks(*sequence)) first += cut.tasks(*sequence++);
+      const QueryRows rows = cut.rows(*sequence, task - first);
+      AttentionTask(args, workspace, *sequence, rows, scratch).run(workspace);
+    }
+  };
+  parallel(team, tasks, grain_for(ns / static_cast<double>(tasks)), body);
 }
 
 }  // namespace

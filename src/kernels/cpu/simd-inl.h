@@ -83,10 +83,10 @@ HWY_INLINE Floats round_to_bf16(Floats v) {
 }
 
 HWY_INLINE void store(Floats v, BF16* p) {
-  const hn::RebindToUnsigned<FloatTag> d32;
-  HWY_ALIGN std::uint32_t bits[kLanes];
-  hn::Store(bf16_bits(v), d32, bits);
-  for (std::int64_t i = 0; i < kLanes; ++i) p[i].bits = static_cast<std::uint16_t>(bits[i]);
+  const hn::Rebind<std::uint16_t, FloatTag> d16;
+  const hn::RebindToSigned<FloatTag> d32;
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(d32, bf16_bits(v))), d16,
+             reinterpret_cast<std::uint16_t*>(p));
 }
 
 template <class T>

@@ -85,13 +85,20 @@ HWY_INLINE void weighted_rows(Dense<T> w, Factors a, Activations y) {
   if (c < y.columns) weighted_columns<true, 1>(w, a, y, c, y.columns - c);
 }
 
+// Vectors of columns to four rows of y.
+#if TANDEM_32_REGISTERS
+inline constexpr int kWeightedColumns = 4;
+#else
+inline constexpr int kWeightedColumns = 3;
+#endif
+
 template <class T>
 HWY_INLINE void weighted_all(Dense<T> w, ConstActivations a, Activations y) {
   const Factors factors = {a.data, a.stride, 1};
   if (y.rows < 4) {
     weighted_rows<8>(w, factors, y);
   } else {
-    weighted_rows<3>(w, factors, y);
+    weighted_rows<kWeightedColumns>(w, factors, y);
   }
 }
 
