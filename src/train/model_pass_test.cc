@@ -215,6 +215,38 @@ TEST_P(ModelPassTest, default_precision_is_the_engines_too) {
   }
 }
 
+// Default precision rounds the experts' activations; its gradients are those of fp64 in the main,
+// also where weights stand in tiles.
+TEST_P(ModelPassTest, gradients_of_default_precision_point_the_same_way) {
+  const auto fast = load_model(std::string("tests/data/golden/") + GetParam(), Precision::kDefault);
+  const LoraConfig config{.rank = 3, .alpha = 6, .targets = {"all-linear"}};
+  auto exact = LoraAdapter<double>::create(model->spec(), model->weights(), config, 42).value();
+  auto rounded = LoraAdapter<float>::create(fast->spec(), fast->weights(), config, 42).value();
+  TrainedWeights<double> exact_trained;
+  TrainedWeights<float> rounded_trained;
+  exact.attach_to(exact_trained);
+  rounded.attach_to(rounded_trained);
+  auto exact_pass = pass(exact_trained, team);
+  ModelPass<float> rounded_pass(fast->spec(), fast->weights(), rounded_trained, cpu_kernels(),
+                                Precision::kDefault, team);
+  const PackedBatch batch = small_batch();
+  const auto weights = random_gradients(batch.scored.size());
+  exact_pass.forward(batch, 1);
+  exact_pass.backward(weights);
+  PackedBatch same_experts = batch;
+  same_experts.routes = exact_pass.routes();  // a near tie would send a token elsewhere
+  rounded_pass.forward(same_experts, 1);
+  rounded_pass.backward(weights);
+  double product = 0, a = 0, b = 0;
+  for (std::size_t i = 0; i < exact.gradients().size(); ++i) {
+    product += exact.gradients()[i] * rounded.gradients()[i];
+    a += exact.gradients()[i] * exact.gradients()[i];
+    b += static_cast<double>(rounded.gradients()[i]) * rounded.gradients()[i];
+  }
+  // Random weights amplify the rounding of activations to bf16 and bytes.
+  EXPECT_GE(product / std::sqrt(a * b), 0.95);
+}
+
 // rl.md, I-9 and I-11: with B = 0 nothing changes and A has no gradient, B has one.
 TEST_P(ModelPassTest, a_new_adapter_changes_no_bit_and_only_b_has_a_gradient) {
   auto adapter = LoraAdapter<float>::create(model->spec(), model->weights(),

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "train/operators.h"
+#include "train/ops/linear.h"
 
 namespace tandem::train {
 namespace {
@@ -42,13 +43,20 @@ void Operators::embed(const WeightMatrix& table, std::span<const TokenId> ids,
 }
 
 template <>
-void Operators::linear(ConstRows<float> x, const WeightMatrix& w, Rows<float> y) const {
-  kernels_.linear({.x = x, .w = w, .y = y}, team_);
+void Operators::linear(ConstRows<float> x, ConstRows<float> w, Rows<float> y) const {
+  kernels_.linear({.x = x, .w = dense(w), .y = y}, team_);
 }
 
 template <>
-void Operators::linear(ConstRows<float> x, ConstRows<float> w, Rows<float> y) const {
-  kernels_.linear({.x = x, .w = dense(w), .y = y}, team_);
+void Operators::linear(ConstRows<float> x, const WeightMatrix& w, Rows<float> y) const {
+  if (w.dtype == DType::kMxfp4 && w.layout == WeightLayout::kTiles) {
+    // Only the experts' operator reads these; on the way back each product is needed by itself.
+    Workspace<float>::Frame frame(workspace_);
+    const Rows<float> values = workspace_.take(w.outputs, w.inputs);
+    decode_weight<float>(w, values, team_);
+    return linear(x, ConstRows<float>(values), y);
+  }
+  kernels_.linear({.x = x, .w = w, .y = y}, team_);
 }
 
 template <>
