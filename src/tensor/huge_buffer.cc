@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
-}
+constexpr std::size_t kPage = 4096;
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 }  // namespace
 
@@ -19,7 +19,7 @@ Result<HugeBuffer> HugeBuffer::allocate(std::size_t bytes) {
   HugeBuffer buffer;
   if (bytes == 0) return buffer;
   const std::size_t size = whole_pages(bytes);
-  // One page more, so that a whole number of them can be cut out at its own alignment.
+  // A huge page more, so that the range can be cut out at the alignment of huge pages.
   void* area =
       ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (area == MAP_FAILED) {
@@ -33,8 +33,8 @@ Result<HugeBuffer> HugeBuffer::allocate(std::size_t bytes) {
   if (before != kHugePage) ::munmap(start + before + size, kHugePage - before);
   buffer.data_ = start + before;
   buffer.bytes_ = bytes;
-  // Where it is refused, ordinary pages serve; and for what would not half fill a huge one.
-  if (bytes >= kHugePage / 2) ::madvise(buffer.data_, size, MADV_HUGEPAGE);
+  // Where it is refused, ordinary pages serve; and for what does not fill a huge one.
+  if (size >= kHugePage) ::madvise(buffer.data_, size / kHugePage * kHugePage, MADV_HUGEPAGE);
   return buffer;
 }
 

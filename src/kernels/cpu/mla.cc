@@ -182,9 +182,8 @@ class AttentionTask {
     if (rows_.count() > kMaxRowsToPrefetch) return;
     for_pages(first, keys, [](const WeightMatrix& latent, std::int64_t) {
       const auto* bytes = static_cast<const std::byte*>(latent.data);
-      for (std::int64_t i = 0; i < weight_bytes(latent); i += kCacheLine) {
-        hwy::Prefetch(bytes + i);
-      }
+      const std::int64_t size = weight_bytes(latent);
+      for (std::int64_t i = 0; i < size; i += kCacheLine) hwy::Prefetch(bytes + i);
     });
   }
 
