@@ -35,8 +35,8 @@ class WeightVisitor {
   virtual void mix(const std::string& stem, std::int64_t size, WeightVector& to) = 0;
 };
 
-// Gives `weights` the layers of `spec`, where it has not got them, and visits every tensor in a fixed
-// order, layer by layer.
+// Gives `weights` the layers of `spec`, where it has not got them, and visits every tensor in a
+// fixed order, layer by layer.
 void visit_weights(const ModelSpec& spec, ModelWeights& weights, WeightVisitor& visitor);
 
 }  // namespace tandem
