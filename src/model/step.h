@@ -30,12 +30,6 @@ struct Step {
     kernels.linears({products.begin(), static_cast<std::int64_t>(products.size())}, team);
   }
 
-  // y = x W^T into fresh scratch of the caller's frame.
-  Activations project(ConstActivations x, const WeightMatrix& w) {
-    Activations y = scratch.take(x.rows, w.outputs);
-    kernels.linear({.x = x, .w = w, .y = y}, team);
-    return y;
-  }
   void rms_norm(ConstActivations x, const WeightVector& weight, float eps, Activations y) {
     kernels.rms_norm({.x = x, .weight = weight.data(), .eps = eps, .y = y}, team);
   }

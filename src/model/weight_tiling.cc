@@ -1,9 +1,7 @@
 #include "model/weight_tiling.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <thread>
 
 #include "base/byte_size.h"
 #include "base/log.h"
@@ -77,18 +75,6 @@ void move(const Move& move, std::byte* buffer) {
       tile_weight(*move.weight, to, reinterpret_cast<std::uint8_t*>(to + move.bytes.data));
 }
 
-// Threads of its own, for a moment: a model is loaded before there is a team.
-void move_all(const std::vector<Move>& moves, std::byte* buffer) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i; (i = next.fetch_add(1)) < moves.size();) move(moves[i], buffer);
-  };
-  std::vector<std::thread> threads;
-  for (int t = 1; t < default_thread_count(); ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-}
-
 }  // namespace
 
 Result<void> tile_weights(const ModelSpec& spec, bool tile_experts, std::int64_t limit_bytes,
@@ -106,7 +92,13 @@ Result<void> tile_weights(const ModelSpec& spec, bool tile_experts, std::int64_t
     return {};
   }
   weights.tiles = TRY(HugeBuffer::allocate(static_cast<std::size_t>(total)));
-  move_all(collector.moves, weights.tiles.data());
+  ThreadTeam team(default_thread_count());
+  team.parallel_for(static_cast<std::int64_t>(collector.moves.size()), 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        move(collector.moves[static_cast<std::size_t>(i)], weights.tiles.data());
+                      }
+                    });
   std::erase_if(weights.storage, [&](const AlignedBuffer<float>& copy) {
     return copy.data() != weights.embedding.data;
   });
