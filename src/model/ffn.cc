@@ -1,5 +1,6 @@
 // Feed-forward blocks: dense, and mixture of experts with shared experts and an optional latent
 // space.
+#include "model/router_args.h"
 #include "model/step.h"
 
 namespace tandem {
@@ -15,17 +16,11 @@ Routing route(Step& step, std::int64_t layer, const MoeSpec& spec, const MoeWeig
   Routing routing;
   routing.ids.resize(static_cast<std::size_t>(logits.rows * spec.top_k));
   routing.weights = step.scratch.take(logits.rows * spec.top_k);
-  step.kernels.router({.logits = logits,
-                       .bias = weights.router_bias.data(),
-                       .top_k = spec.top_k,
-                       .groups = spec.groups,
-                       .top_groups = spec.top_groups,
-                       .renormalize = spec.renormalize,
-                       .bias_in_weights = spec.bias_in_weights,
-                       .scaling = spec.scaling,
-                       .ids = routing.ids.data(),
-                       .weights = routing.weights},
-                      step.team);
+  RouterArgs args = router_args(spec, weights.router_bias.data());
+  args.logits = logits;
+  args.ids = routing.ids.data();
+  args.weights = routing.weights;
+  step.kernels.router(args, step.team);
   if (step.batch.observer != nullptr) step.batch.observer->on_experts(layer, routing.ids);
   return routing;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/router_args.h"
 #include "train/layers.h"
 #include "train/ops/norm.h"
 #include "train/ops/router.h"
@@ -144,24 +145,12 @@ void expert_backward(const LayerContext<T>& context, const MoeSpec& spec,
   }
 }
 
-}  // namespace
-
-namespace {
-
-RouterShape router_shape(const MoeSpec& spec, const MoeWeights& weights) {
-  return {.bias = weights.router_bias.data(),
-          .top_k = spec.top_k,
-          .renormalize = spec.renormalize,
-          .bias_in_weights = spec.bias_in_weights,
-          .scaling = spec.scaling};
-}
-
 // Puts recorded experts in the place of the router's choice. Rows where they are the same keep
 // every bit.
 template <typename T>
 void replay_routes(const MoeSpec& spec, const MoeWeights& weights, const std::int32_t* replayed,
                    MoeTape<T>& tape) {
-  const RouterShape shape = router_shape(spec, weights);
+  const RouterArgs shape = router_args(spec, weights.router_bias.data());
   for (std::int64_t t = 0; t < tape.logits.rows; ++t) {
     const std::int32_t* recorded = replayed + t * spec.top_k;
     std::int32_t* chosen = tape.ids.data() + t * spec.top_k;
@@ -244,8 +233,8 @@ void moe_backward(const LayerContext<T>& context, const MoeSpec& spec, const Moe
 
   // The choice is frozen with the router; its weights' dependence on x is not.
   const Rows<T> dlogits = workspace.zeros(x.rows, spec.experts);
-  router_weights_backward<T>(router_shape(spec, weights), tape.logits, tape.ids.data(), dweights,
-                             dlogits);
+  router_weights_backward<T>(router_args(spec, weights.router_bias.data()), tape.logits,
+                             tape.ids.data(), dweights, dlogits);
   context.project_backward(x, weights.router, dlogits, dx);
 }
 

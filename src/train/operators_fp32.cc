@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/router_args.h"
 #include "train/operators.h"
 #include "train/ops/linear.h"
 
@@ -185,17 +186,11 @@ void Operators::latent_attention(const LatentAttentionArgs<float>& args,
 template <>
 void Operators::router(const MoeSpec& spec, const float* bias, ConstRows<float> logits,
                        std::int32_t* ids, Rows<float> weights) const {
-  kernels_.router({.logits = logits,
-                   .bias = bias,
-                   .top_k = spec.top_k,
-                   .groups = spec.groups,
-                   .top_groups = spec.top_groups,
-                   .renormalize = spec.renormalize,
-                   .bias_in_weights = spec.bias_in_weights,
-                   .scaling = spec.scaling,
-                   .ids = ids,
-                   .weights = weights.data},
-                  team_);
+  RouterArgs args = router_args(spec, bias);
+  args.logits = logits;
+  args.ids = ids;
+  args.weights = weights.data;
+  kernels_.router(args, team_);
 }
 
 template <>

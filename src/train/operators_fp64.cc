@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/router_args.h"
 #include "train/operators.h"
 #include "train/ops/kda.h"
 #include "train/ops/linear.h"
@@ -127,26 +128,12 @@ void Operators::router(const MoeSpec& spec, const float* bias, ConstRows<double>
       narrow.push_back(static_cast<float>(logits.row(t)[e]));
     }
   }
-  reference_kernels().router(
-      {.logits = {narrow.data(), logits.rows, logits.columns, logits.columns},
-       .bias = bias,
-       .top_k = spec.top_k,
-       .groups = spec.groups,
-       .top_groups = spec.top_groups,
-       .renormalize = spec.renormalize,
-       .bias_in_weights = spec.bias_in_weights,
-       .scaling = spec.scaling,
-       .ids = ids,
-       .weights = unused.data()},
-      team_);
-  router_weights<double>({.bias = bias,
-                          .top_k = spec.top_k,
-                          .groups = spec.groups,
-                          .top_groups = spec.top_groups,
-                          .renormalize = spec.renormalize,
-                          .bias_in_weights = spec.bias_in_weights,
-                          .scaling = spec.scaling},
-                         logits, ids, weights);
+  RouterArgs args = router_args(spec, bias);
+  args.logits = {narrow.data(), logits.rows, logits.columns, logits.columns};
+  args.ids = ids;
+  args.weights = unused.data();
+  reference_kernels().router(args, team_);
+  router_weights<double>(args, logits, ids, weights);
 }
 
 template <>

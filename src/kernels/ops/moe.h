@@ -15,8 +15,8 @@ namespace tandem {
 //   renormalize, times scaling
 // The chosen of a token stand in ascending order of id, so that a sum over them has one order.
 struct RouterArgs {
-  ConstActivations logits;      // [T, experts]
-  const float* bias = nullptr;  // [experts], for the choice
+  ConstActivations logits = {};  // [T, experts]
+  const float* bias = nullptr;   // [experts], for the choice
   std::int64_t top_k = 0;
   std::int64_t groups = 1;
   std::int64_t top_groups = 1;

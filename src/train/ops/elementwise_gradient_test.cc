@@ -119,11 +119,11 @@ TEST_F(ElementwiseGradients, router_weights_of_every_kind) {
   const auto bias = random.vector<float>(7, 0.05, 0.1);
   for (const bool renormalize : {true, false}) {
     for (const bool bias_in_weights : {true, false}) {
-      const RouterShape shape{.bias = bias.data(),
-                              .top_k = 3,
-                              .renormalize = renormalize,
-                              .bias_in_weights = bias_in_weights,
-                              .scaling = 2.446f};
+      const RouterArgs shape{.bias = bias.data(),
+                             .top_k = 3,
+                             .renormalize = renormalize,
+                             .bias_in_weights = bias_in_weights,
+                             .scaling = 2.446f};
       auto logits = random.matrix<double>(3, 7, 1.2);
       const auto r = random.vector<double>(9, 1);
       const auto loss = [&] {

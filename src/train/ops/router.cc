@@ -5,13 +5,13 @@ namespace {
 
 // What an expert's weight is proportional to.
 template <typename T>
-double raw_weight(const RouterShape& shape, const T* logits, std::int32_t id) {
+double raw_weight(const RouterArgs& shape, const T* logits, std::int32_t id) {
   const double score = sigmoid<double>(logits[id]);
   return shape.bias_in_weights ? score + shape.bias[id] : score;
 }
 
 template <typename T>
-double raw_sum(const RouterShape& shape, const T* logits, const std::int32_t* ids) {
+double raw_sum(const RouterArgs& shape, const T* logits, const std::int32_t* ids) {
   double sum = 0;
   for (std::int64_t i = 0; i < shape.top_k; ++i) sum += raw_weight(shape, logits, ids[i]);
   return sum + 1e-20;
@@ -20,7 +20,7 @@ double raw_sum(const RouterShape& shape, const T* logits, const std::int32_t* id
 }  // namespace
 
 template <typename T>
-void router_weights(const RouterShape& shape, ConstRows<T> logits, const std::int32_t* ids,
+void router_weights(const RouterArgs& shape, ConstRows<T> logits, const std::int32_t* ids,
                     Rows<T> weights) {
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     const std::int32_t* chosen = ids + t * shape.top_k;
@@ -33,7 +33,7 @@ void router_weights(const RouterShape& shape, ConstRows<T> logits, const std::in
 }
 
 template <typename T>
-void router_weights_backward(const RouterShape& shape, ConstRows<T> logits, const std::int32_t* ids,
+void router_weights_backward(const RouterArgs& shape, ConstRows<T> logits, const std::int32_t* ids,
                              ConstRows<T> dweights, Rows<T> dlogits) {
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     const std::int32_t* chosen = ids + t * shape.top_k;
@@ -52,9 +52,9 @@ void router_weights_backward(const RouterShape& shape, ConstRows<T> logits, cons
   }
 }
 
-#define INSTANTIATE(T)                                                                          \
-  template void router_weights(const RouterShape&, ConstRows<T>, const std::int32_t*, Rows<T>); \
-  template void router_weights_backward(const RouterShape&, ConstRows<T>, const std::int32_t*,  \
+#define INSTANTIATE(T)                                                                         \
+  template void router_weights(const RouterArgs&, ConstRows<T>, const std::int32_t*, Rows<T>); \
+  template void router_weights_backward(const RouterArgs&, ConstRows<T>, const std::int32_t*,  \
                                         ConstRows<T>, Rows<T>);
 INSTANTIATE(float)
 INSTANTIATE(double)
