@@ -61,17 +61,6 @@ HWY_NOINLINE void dot_tile(const float* x, std::int64_t x_stride, const T* w, st
   store_lane_sums(sum, y, y_stride);
 }
 
-// Kt rows of x by the last `rows` of w, fewer than fill a tile.
-template <int Kt, int Kn, class T>
-HWY_INLINE void dot_last_rows(Dense<T> w, std::int64_t rows, const float* x, std::int64_t x_stride,
-                              float* y, std::int64_t y_stride) {
-  if constexpr (Kn > 1) {
-    if (rows < Kn) return dot_last_rows<Kt, Kn - 1>(w, rows, x, x_stride, y, y_stride);
-  }
-  const std::int64_t n = w.rows - rows;
-  dot_tile<Kt, Kn>(x, x_stride, w.row(n), w.columns, y + n, y_stride);
-}
-
 // Kt rows of x by all rows of w.
 template <int Kt, class T>
 HWY_INLINE void dot_rows_of_x(Dense<T> w, const float* x, std::int64_t x_stride, float* y,
@@ -81,32 +70,19 @@ HWY_INLINE void dot_rows_of_x(Dense<T> w, const float* x, std::int64_t x_stride,
   for (; n + kN <= w.rows; n += kN) {
     dot_tile<Kt, kN>(x, x_stride, w.row(n), w.columns, y + n, y_stride);
   }
-  if (n < w.rows) dot_last_rows<Kt, kN - 1>(w, w.rows - n, x, x_stride, y, y_stride);
+  if (n == w.rows) return;
+  with_constant<kN - 1>(w.rows - n, [&](auto rows) HWY_ATTR {
+    dot_tile<Kt, rows.value>(x, x_stride, w.row(n), w.columns, y + n, y_stride);
+  });
 }
 
-// The rows of x in tiles of nearly one size: a tile of one row does as many loads as one of four.
 template <class T>
 HWY_INLINE void dot_block(Dense<T> w, ConstActivations x, Activations y) {
-  for (std::int64_t t = 0; t < x.rows;) {
-    const std::int64_t left = x.rows - t;
-    const std::int64_t tiles = (left + kTileRowsOfX - 1) / kTileRowsOfX;
-    const std::int64_t rows = (left + tiles - 1) / tiles;
-    switch (rows) {
-      case 4:
-        dot_rows_of_x<4>(w, x.row(t), x.stride, y.row(t), y.stride);
-        break;
-      case 3:
-        dot_rows_of_x<3>(w, x.row(t), x.stride, y.row(t), y.stride);
-        break;
-      case 2:
-        dot_rows_of_x<2>(w, x.row(t), x.stride, y.row(t), y.stride);
-        break;
-      default:
-        dot_rows_of_x<1>(w, x.row(t), x.stride, y.row(t), y.stride);
-        break;
-    }
-    t += rows;
-  }
+  for_row_groups<kTileRowsOfX>(x.rows, [&](std::int64_t t, std::int64_t count) HWY_ATTR {
+    with_constant<kTileRowsOfX>(count, [&](auto rows) HWY_ATTR {
+      dot_rows_of_x<rows.value>(w, x.row(t), x.stride, y.row(t), y.stride);
+    });
+  });
 }
 
 // Rows of a weight that stay in the second-level cache while the rows of x pass by; a multiple of

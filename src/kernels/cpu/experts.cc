@@ -42,16 +42,15 @@ Activations group_of(const Grouping& grouping, std::int64_t group, Activations r
 template <class Body>
 void for_output_blocks(ThreadTeam& team, const Grouping& grouping, std::int64_t outputs,
                        double row_ns, const Body& body) {
-  const std::int64_t tiles = (grain_for(row_ns) + kTaskOutputs - 1) / kTaskOutputs;
-  const std::int64_t block = std::min(outputs, tiles * kTaskOutputs);
-  const std::int64_t blocks = (outputs + block - 1) / block;
-  const std::int64_t grain = grain_for(row_ns * static_cast<double>(block));
-  parallel(team, grouping.groups * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t first = task % blocks * block;
-      body(task / blocks, first, std::min(first + block, outputs));
-    }
-  });
+  const OutputBlocks blocks(outputs, kTaskOutputs, row_ns);
+  const std::int64_t grain = grain_for(row_ns * static_cast<double>(blocks.size));
+  parallel(team, grouping.groups * blocks.count(), grain,
+           [&](std::int64_t begin, std::int64_t end) {
+             for (std::int64_t task = begin; task < end; ++task) {
+               const std::int64_t block = task % blocks.count();
+               body(task / blocks.count(), blocks.first(block), blocks.last(block));
+             }
+           });
 }
 
 void gather(const ExpertsArgs& args, const Grouping& grouping, Activations x) {

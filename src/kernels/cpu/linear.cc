@@ -18,31 +18,28 @@ class Cut {
  public:
   Cut() = default;
   explicit Cut(const LinearArgs& args) : args_(&args) {
-    const std::int64_t outputs = args.w.outputs;
     token_blocks_ = (args.x.rows + kTaskTokens - 1) / kTaskTokens;
     const double output_ns = multiply_row_ns(args.w, std::min(args.x.rows, kTaskTokens));
-    const std::int64_t blocks = (grain_for(output_ns) + kTaskOutputs - 1) / kTaskOutputs;
-    block_ = std::min(outputs, blocks * kTaskOutputs);
-    output_blocks_ = (outputs + block_ - 1) / block_;
-    task_ns_ = output_ns * static_cast<double>(block_);
+    blocks_ = OutputBlocks(args.w.outputs, kTaskOutputs, output_ns);
+    task_ns_ = output_ns * static_cast<double>(blocks_.size);
   }
 
-  std::int64_t tasks() const { return token_blocks_ * output_blocks_; }
+  std::int64_t tasks() const { return token_blocks_ * blocks_.count(); }
   double ns() const { return task_ns_ * static_cast<double>(tasks()); }
 
   // Neighbouring tasks share the block of w.
   void run(std::int64_t task) const {
-    const std::int64_t n = task / token_blocks_ * block_;
+    const std::int64_t block = task / token_blocks_;
     const std::int64_t t = task % token_blocks_ * kTaskTokens;
     const std::int64_t rows = std::min(kTaskTokens, args_->x.rows - t);
-    multiply_rows(args_->w, rows_of(args_->x, t, rows), n, std::min(n + block_, args_->w.outputs),
+    multiply_rows(args_->w, rows_of(args_->x, t, rows), blocks_.first(block), blocks_.last(block),
                   rows_of(args_->y, t, rows));
   }
 
  private:
   const LinearArgs* args_ = nullptr;
-  std::int64_t token_blocks_ = 0, output_blocks_ = 0;
-  std::int64_t block_ = 0;  // outputs
+  std::int64_t token_blocks_ = 0;
+  OutputBlocks blocks_;
   double task_ns_ = 0;
 };
 

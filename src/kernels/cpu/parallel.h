@@ -34,6 +34,22 @@ void parallel(ThreadTeam& team, std::int64_t count, std::int64_t grain, const Bo
   team.parallel_for(count, grain, std::cref(body));
 }
 
+// Outputs cut into blocks of one size but the last: `unit` outputs, or as many times that as are
+// worth a task.
+struct OutputBlocks {
+  OutputBlocks() = default;
+  OutputBlocks(std::int64_t outputs_, std::int64_t unit, double output_ns)
+      : outputs(outputs_),
+        size(std::min(outputs_, (grain_for(output_ns) + unit - 1) / unit * unit)) {}
+
+  std::int64_t count() const { return (outputs + size - 1) / size; }
+  std::int64_t first(std::int64_t block) const { return block * size; }
+  std::int64_t last(std::int64_t block) const { return std::min(outputs, first(block) + size); }
+
+  std::int64_t outputs = 0;
+  std::int64_t size = 1;
+};
+
 // One thread's scratch memory: grows to the largest request and stays. Contents are not kept.
 class Scratch {
  public:

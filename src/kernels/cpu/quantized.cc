@@ -171,34 +171,22 @@ HWY_NOINLINE void quantized_tile(const WeightMatrix& w, std::int64_t strip,
   for (int t = 0; t < Kt; ++t) store_up_to(sum[0][t], y[t] + first, w.outputs - first);
 }
 
-// rows in [1, Kt]
-template <int Kt>
-HWY_INLINE void quantized_some_rows(std::int64_t rows, const WeightMatrix& w, std::int64_t strip,
-                                    const QuantizedGroup* const* x, float* const* y) {
-  if constexpr (Kt > 1) {
-    if (rows < Kt) return quantized_some_rows<Kt - 1>(rows, w, strip, x, y);
-  }
-  quantized_tile<Kt>(w, strip, x, y);
-}
-
 void multiply_all(const WeightMatrix& w, const QuantizedRows& x, const std::int32_t* rows,
                   Activations y) {
   const std::int64_t strips = (w.outputs + kLanes - 1) / kLanes;
-  const std::int64_t groups = (y.rows + kMaxQuantizedRows - 1) / kMaxQuantizedRows;
   for (std::int64_t strip = 0; strip < strips; strip += kStripsInTile) {
-    for (std::int64_t g = 0, t = 0; g < groups; ++g) {
-      const std::int64_t count = (y.rows - t + groups - g - 1) / (groups - g);
+    const std::int64_t last = std::min(strip + kStripsInTile, strips);
+    for_row_groups<kMaxQuantizedRows>(y.rows, [&](std::int64_t t, std::int64_t count) HWY_ATTR {
       const QuantizedGroup* from[kMaxQuantizedRows];
       float* to[kMaxQuantizedRows];
       for (std::int64_t i = 0; i < count; ++i) {
         from[i] = x.row(rows == nullptr ? t + i : rows[t + i]);
         to[i] = y.row(t + i);
       }
-      for (std::int64_t s = strip; s < std::min(strip + kStripsInTile, strips); ++s) {
-        quantized_some_rows<kMaxQuantizedRows>(count, w, s, from, to);
-      }
-      t += count;
-    }
+      with_constant<kMaxQuantizedRows>(count, [&](auto together) HWY_ATTR {
+        for (std::int64_t s = strip; s < last; ++s) quantized_tile<together.value>(w, s, from, to);
+      });
+    });
   }
 }
 

@@ -131,32 +131,18 @@ HWY_INLINE void tiled_rows_of_x(const WeightMatrix& w, std::int64_t strip, std::
   for (; strip < last; ++strip) tiled_tile<Kt, 1>(w, strip, x, x_stride, y, y_stride);
 }
 
-// rows in [1, Kt]
-template <int Kt>
-HWY_INLINE void tiled_some_rows(std::int64_t rows, const WeightMatrix& w, std::int64_t strip,
-                                std::int64_t last, const float* x, std::int64_t x_stride, float* y,
-                                std::int64_t y_stride) {
-  if constexpr (Kt > 1) {
-    if (rows < Kt) {
-      return tiled_some_rows<Kt - 1>(rows, w, strip, last, x, x_stride, y, y_stride);
-    }
-  }
-  tiled_rows_of_x<Kt>(w, strip, last, x, x_stride, y, y_stride);
-}
-
 // All of w by all rows of x. A few tiles of w stay in the first-level cache while the rows of x
-// pass by, in groups of nearly one size.
+// pass by.
 HWY_INLINE void tiled_all(const WeightMatrix& w, ConstActivations x, Activations y) {
   const std::int64_t strips = (w.outputs + kLanes - 1) / kLanes;
-  const std::int64_t groups = (x.rows + kMaxTiledRows - 1) / kMaxTiledRows;
   const std::int64_t together = x.rows <= kMaxTiledRows ? strips : 2 * kStripsInTile;
   for (std::int64_t strip = 0; strip < strips; strip += together) {
     const std::int64_t last = std::min(strip + together, strips);
-    for (std::int64_t g = 0, t = 0; g < groups; ++g) {
-      const std::int64_t rows = (x.rows - t + groups - g - 1) / (groups - g);
-      tiled_some_rows<kMaxTiledRows>(rows, w, strip, last, x.row(t), x.stride, y.row(t), y.stride);
-      t += rows;
-    }
+    for_row_groups<kMaxTiledRows>(x.rows, [&](std::int64_t t, std::int64_t count) HWY_ATTR {
+      with_constant<kMaxTiledRows>(count, [&](auto rows) HWY_ATTR {
+        tiled_rows_of_x<rows.value>(w, strip, last, x.row(t), x.stride, y.row(t), y.stride);
+      });
+    });
   }
 }
 

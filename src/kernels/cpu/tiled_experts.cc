@@ -14,20 +14,6 @@ constexpr std::int64_t kHiddenUnits = kMxfp4GroupSize;
 // Outputs of a task: whole tiles of weights.
 constexpr std::int64_t kOutputs = 32;
 
-// A block is `unit` outputs, or as many times that as are worth a task.
-struct Blocks {
-  Blocks(std::int64_t outputs_, std::int64_t unit, double output_ns)
-      : outputs(outputs_),
-        size(std::min(outputs_, (grain_for(output_ns) + unit - 1) / unit * unit)) {}
-
-  std::int64_t count() const { return (outputs + size - 1) / size; }
-  std::int64_t first(std::int64_t block) const { return block * size; }
-  std::int64_t last(std::int64_t block) const { return std::min(outputs, (block + 1) * size); }
-
-  std::int64_t outputs;
-  std::int64_t size;
-};
-
 struct Workspace {
   QuantizedRows x;       // [T, L]
   QuantizedRows hidden;  // [pairs, I], grouped
@@ -115,7 +101,7 @@ void tiled_experts(const ExpertsArgs& args, ThreadTeam& team) noexcept {
   const std::int64_t mean_rows = (pairs + grouping.groups - 1) / grouping.groups;
   const ExpertWeights& any = args.experts[grouping.expert[0]];
   const double hidden_ns = 2 * quantized_output_ns(any.gate, mean_rows);
-  const Blocks hidden(args.intermediate, kHiddenUnits, hidden_ns);
+  const OutputBlocks hidden(args.intermediate, kHiddenUnits, hidden_ns);
   parallel(team, grouping.groups * hidden.count(),
            grain_for(hidden_ns * static_cast<double>(hidden.size)),
            [&](std::int64_t begin, std::int64_t end) {
@@ -129,7 +115,7 @@ void tiled_experts(const ExpertsArgs& args, ThreadTeam& team) noexcept {
   const double output_ns =
       static_cast<double>(grouping.groups) * quantized_output_ns(any.down, mean_rows) +
       static_cast<double>(pairs) * kNsPerElement;
-  const Blocks wide(args.x.columns, kOutputs, output_ns);
+  const OutputBlocks wide(args.x.columns, kOutputs, output_ns);
   parallel(team, wide.count(), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
       outputs(args, grouping, wide.first(block), wide.last(block), workspace);

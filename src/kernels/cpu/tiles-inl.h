@@ -2,6 +2,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/simd-inl.h"
 #include "tensor/tensor_view.h"
@@ -38,6 +39,28 @@ struct Dense {
 template <class T>
 HWY_INLINE Dense<T> dense_weight(const WeightMatrix& w) {
   return {static_cast<const T*>(w.data), w.outputs, w.inputs};
+}
+
+// body(std::integral_constant<int, n>) with n = `count`, which is in [1, Kmax].
+template <int Kmax, class Body>
+HWY_INLINE void with_constant(std::int64_t count, const Body& body) {
+  if constexpr (Kmax > 1) {
+    if (count < Kmax) return with_constant<Kmax - 1>(count, body);
+  }
+  body(std::integral_constant<int, Kmax>());
+}
+
+// body(first row, rows) over [0, rows) in groups of at most Kmax rows and nearly one size: a tile
+// of one row does as many loads as one of four.
+template <int Kmax, class Body>
+HWY_INLINE void for_row_groups(std::int64_t rows, const Body& body) {
+  const std::int64_t groups = (rows + Kmax - 1) / Kmax;
+  for (std::int64_t g = 0, first = 0; g < groups; ++g) {
+    const std::int64_t left = groups - g;
+    const std::int64_t count = (rows - first + left - 1) / left;
+    body(first, count);
+    first += count;
+  }
 }
 
 // Accumulators of a tile.
