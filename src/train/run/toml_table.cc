@@ -34,6 +34,12 @@ void TomlTable::read(const char* key, std::string& to) {
   }
 }
 
+void TomlTable::read(const char* key, std::filesystem::path& to) {
+  std::string text = to.string();
+  read(key, text);
+  to = text;
+}
+
 void TomlTable::read(const char* key, bool& to) {
   const toml::node* node = find(key);
   if (node == nullptr) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ class TomlTable {
 
   // Each leaves `to` as it is if there is no such key.
   void read(const char* key, std::string& to);
+  void read(const char* key, std::filesystem::path& to);
   void read(const char* key, bool& to);
   // With bounds that a value may equal.
   void read(const char* key, std::int64_t& to, std::int64_t low, std::int64_t high);

@@ -50,9 +50,7 @@ Result<void> read_pretrain(const toml::table& table, const std::string& source,
                            TrainConfig::Pretrain& to) {
   TomlTable reader(table, source, "pretrain");
   reader.require("model_config");
-  std::string model_config;
-  reader.read("model_config", model_config);
-  to.model_config = model_config;
+  reader.read("model_config", to.model_config);
   reader.read("steps", to.trainer.steps, 1, kMany);
   reader.read("batch", to.trainer.batch, 1, 1'000'000);
   reader.read("balance_rate", to.trainer.balance_rate, 0, 1);
@@ -116,9 +114,7 @@ Result<void> read_reinforce(const toml::table& table, const std::string& source,
                             TrainConfig::Reinforce& to) {
   TomlTable reader(table, source, "reinforce");
   reader.require("base");
-  std::string base;
-  reader.read("base", base);
-  to.base = base;
+  reader.read("base", to.base);
   reader.read("num_rollout", to.rollouts, 1, kMany);
   reader.read("rollout_batch_size", to.prompts, 1, 1'000'000);
   reader.read("n_samples_per_prompt", to.samples, 1, 1'000'000);
@@ -153,9 +149,7 @@ Result<TrainConfig> parse_train_config(std::string_view text, std::string_view s
   reader.require("output");
   reader.choose<Kind>("kind", config.kind,
                       {{"pretrain", Kind::kPretrain}, {"reinforce", Kind::kReinforce}});
-  std::string output;
-  reader.read("output", output);
-  config.output = output;
+  reader.read("output", config.output);
   std::int64_t seed = 0, threads = 0;
   reader.read("seed", seed, 0, kMany);
   reader.read("threads", threads, 0, 4096);
